@@ -1,0 +1,3 @@
+"""evalrun: the evaluation runner for language models."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,128 @@
+"""Three levels: a Scorer judges a sample, a Metric gives a document its statistics, an Output reduces them.
+
+text  --Scorer.judge_text-->  Verdict  --Metric.score-->  one row of columns  --Output.reduce-->  number
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalrun.registry import Registry
+from evalrun.types import Answer, Doc, Kind, Verdict
+
+Statistic: TypeAlias = float | int | str
+Matrix: TypeAlias = Mapping[str, NDArray[Any]]
+"""Column name -> array over the scored documents."""
+
+
+class ErrorMethod(StrEnum):
+    """How the error of an output is found."""
+
+    MEAN = "mean"  # analytic, over documents: sd / sqrt(N)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One statistic per document. type: float, int or label."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One number of a metric.
+
+    name: the metric's own, or with the parameter that tells it apart (`pass@k:k=2&n=8`). per_doc: matrix ->
+    float64 array [documents], the value of each document; the number is its mean. unit: fraction, percent,
+    count or nats. is_bounded: per-document values lie in [0, 1]. params: what this output has decided, in
+    declared order.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    per_doc: Callable[[Matrix], NDArray[np.float64]]
+    params: tuple[tuple[str, Any], ...] = ()
+    unit: str = "fraction"
+    is_higher_better: bool = True
+    is_bounded: bool = True
+    error: ErrorMethod = ErrorMethod.MEAN
+
+    def reduce(self, matrix: Matrix) -> float:
+        """The number over all documents: mean of `per_doc`. ValueError where there is no document."""
+        values = self.per_doc(matrix)
+        if values.size == 0:
+            raise ValueError("no document to reduce")
+        return float(np.mean(values))
+
+
+class Scorer(ABC):
+    """Judges one text against one document. A frozen dataclass; its fields are its parameters."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    @abstractmethod
+    def judge_text(self, doc: Doc, text: str) -> Verdict:
+        """The verdict on one answer text. A text without a readable answer: value 0.0, state unparsed."""
+
+    def judge_batch(self, items: Sequence[tuple[Doc, str]]) -> list[Verdict]:
+        """The same for many; equal to looping over `judge_text` (a law of the tests)."""
+        return [self.judge_text(doc, text) for doc, text in items]
+
+    @property
+    def signature(self) -> str:
+        """name.vVERSION, with the parameters that differ from their default in brackets."""
+        return f"{self.name}.v{self.version}{_parameters(self)}"
+
+
+class Metric(ABC):
+    """Gives each document one row of statistics. A frozen dataclass; its fields are its parameters.
+
+    name: the key. aliases: other accepted names. display: base of the shown name (pass@k). reads: the request
+    kind. has_scorer: it reads verdicts. A field named n is the number of samples, k the draw size; None is open.
+    """
+
+    name: ClassVar[str]
+    display: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    version: ClassVar[int] = 1
+    reads: ClassVar[Kind] = Kind.GENERATE
+    has_scorer: ClassVar[bool] = True
+    source: ClassVar[str]
+    scorer: str | None  # a field of every metric with has_scorer: a scorer's name, None = the task's own
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The statistics of a document."""
+
+    @abstractmethod
+    def outputs(self) -> tuple[Output, ...]:
+        """The numbers that the statistics fill."""
+
+    @abstractmethod
+    def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
+        """One row, in the order of `columns`. answer and verdicts hold the first n samples, in index order."""
+
+    def score_batch(
+        self, docs: Sequence[Doc], answers: Sequence[Answer], verdicts: Sequence[Sequence[Verdict]]
+    ) -> list[tuple[Statistic, ...]]:
+        """The same for many documents; equal to looping over `score` (a law of the tests)."""
+        return [self.score(d, a, v) for d, a, v in zip(docs, answers, verdicts, strict=True)]
+
+
+METRICS: Registry[type[Metric]] = Registry("metric")
+SCORERS: Registry[type[Scorer]] = Registry("scorer")
+
+
+def _parameters(thing: Any) -> str:
+    given = [(f.name, getattr(thing, f.name)) for f in fields(thing) if getattr(thing, f.name) != f.default]
+    return "(" + ",".join(f"{name}={value}" for name, value in given) + ")" if given else ""

@@ -1,0 +1,78 @@
+"""From a reply to a number: answers, verdicts, estimates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """All generated texts of one document, in index order. None: no answer was given.
+
+    failed[i] is True where the request itself failed, so that nothing was answered at all.
+    """
+
+    texts: tuple[str | None, ...]
+    failed: tuple[bool, ...]
+
+
+Answer: TypeAlias = Samples
+"""Closed union: all replies to one document of one request kind."""
+
+
+class State(StrEnum):
+    """How judging one sample ended."""
+
+    SCORED = "scored"
+    UNPARSED = "unparsed"  # no answer could be read from the text: judged as wrong, and counted
+    FAILED = "failed"  # the request had failed: wrong, and counted
+    TIMEOUT = "timeout"  # the scorer ran out of time: not scored
+    ERROR = "error"  # the scorer raised: not scored
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One sample judged by one scorer.
+
+    value: in [0, 1], None where the sample is not scored (state timeout or error). extracted: the answer as it
+    was read; span: its characters [start, end) in the text; rule: which rule found it. note: why, on error.
+    """
+
+    value: float | None
+    extracted: str | None = None
+    span: tuple[int, int] | None = None
+    rule: str | None = None
+    state: State = State.SCORED
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A corpus number that knows itself.
+
+    value, stderr, ci_low, ci_high: in `unit` (fraction, percent, count, nats); None is "absent". method: how the
+    error was found. n_docs: documents asked; n: samples per document; n_scored: documents in the number;
+    n_error, n_truncated, n_unparsed: samples. bounds: the value with failures all wrong and all right.
+    """
+
+    metric: str
+    display: str
+    version: int
+    value: float | None
+    unit: str
+    is_higher_better: bool
+    stderr: float | None
+    rerun_stderr: float | None
+    ci_low: float | None
+    ci_high: float | None
+    method: str
+    n_docs: int
+    n: int
+    n_scored: int
+    n_error: int
+    n_truncated: int
+    n_unparsed: int
+    bounds: tuple[float, float] | None
+    signature: str

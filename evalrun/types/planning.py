@@ -1,0 +1,134 @@
+"""The frozen plan: pure data, decided once, written to plan.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from evalrun.types.asking import Sampling
+
+Json: TypeAlias = Any
+"""None, bool, int, float, str, or tuples and pair tuples of them: what survives the JSON round trip."""
+
+Pairs: TypeAlias = tuple[tuple[str, Json], ...]
+"""An ordered, hashable mapping with text keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """Which model answers, and how it is reached. Everything from `batch_size` on never changes an answer's key."""
+
+    name: str
+    backend: str
+    path: str | None = None
+    revision: str | None = None
+    tokenizer: str | None = None
+    dtype: str = "auto"
+    chat: str = "auto"
+    system: str | None = None
+    reasoning: bool | None = None
+    max_model_len: int | None = None
+    trust_remote_code: bool = False
+    batch_size: int | None = None
+    device: str = "auto"
+    engine: Pairs = ()
+    base_url: str | None = None
+    api_key_env: str | None = None
+    concurrency: int = 32
+    retries: int = 4
+    connect_timeout_s: float = 10.0
+    first_token_timeout_s: float = 600.0
+    idle_timeout_s: float = 120.0
+    total_timeout_s: float = 1800.0
+    extra_body: Pairs = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetPlan:
+    """Where the rows come from. path: a hub name or a local file. columns: our field -> their column."""
+
+    path: str
+    name: str | None = None
+    split: str = "test"
+    revision: str | None = None
+    columns: Pairs = ()
+    filter: Pairs = ()
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPlan:
+    """Jinja2 templates. template renders the question; answer renders a few-shot answer."""
+
+    template: str
+    answer: str
+    system: str | None = None
+    separator: str = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class FewshotPlan:
+    """n examples before the question. rule: first or random. path/split: the pool (None: the dataset's own rows)."""
+
+    n: int = 0
+    rule: str = "first"
+    split: str | None = None
+    path: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPlan:
+    """One metric with every parameter decided. origins says where n and k came from. given: names in given order."""
+
+    key: str
+    params: Pairs
+    scorer: str | None
+    n: int
+    origins: tuple[tuple[str, str], ...] = ()
+    given: tuple[str, ...] = ()
+    is_service: bool = False  # n = k = num_return_sequences: shown as pass@5
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Model x task: what is asked (address), how much of it (extent: n and limit), and how it is scored."""
+
+    task: str
+    subset: str | None
+    ask_id: str
+    asked: Pairs
+    version: str
+    dataset: DatasetPlan
+    prompt: PromptPlan
+    fewshot: FewshotPlan
+    extract: str | None
+    sampling: Sampling
+    n: int
+    limit: int | None
+    metrics: tuple[MetricPlan, ...]
+    origins: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """task, or task:subset."""
+        return self.task if self.subset is None else f"{self.task}:{self.subset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run: one model, its cells. Nothing is decided after it."""
+
+    format_version: int
+    created: str
+    mode: str
+    run_dir: str
+    model: ModelPlan
+    cells: tuple[Cell, ...]
+    seed: int
+    num_return_sequences: int | None
+    suite: str | None
+    summary: Pairs
+    max_error_rate: float
+    versions: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
