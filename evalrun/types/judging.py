@@ -76,3 +76,39 @@ class Estimate:
     n_unparsed: int
     bounds: tuple[float, float] | None
     signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many samples of a task ended how. unsent: asked for by the plan, but no row was ever written."""
+
+    n_error: int = 0
+    n_truncated: int = 0
+    n_unparsed: int = 0
+    n_filtered: int = 0
+    n_empty: int = 0
+    n_unsent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one (run, model, task) came to; `dataclasses.asdict` of it is strict JSON but for nan and inf.
+
+    task: name, or name:subset. version: 6 hex digits of the task's definition. mode: gen, ll, ppl or judge.
+    state: complete, incomplete, failed or missing; reason: why, when not complete. log: path of the log to read.
+    n_docs: documents that the plan asks; n: samples per document. estimates: in the plan's order; none, or with
+    value None, where nothing was scored.
+    """
+
+    model: str
+    task: str
+    version: str
+    mode: str
+    state: str
+    reason: str | None
+    log: str | None
+    n_docs: int
+    n: int
+    counts: Counts = Counts()
+    notes: tuple[str, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
