@@ -45,7 +45,10 @@ class ModelPlan:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPlan:
-    """Where the rows come from. path: a hub name or a local file. columns: our field -> their column."""
+    """Where the rows come from. path: a hub name or a local file. columns: our field -> their column.
+
+    gold_form: how a gold answer names an option: auto, index (counted from index_base), letter or text.
+    """
 
     path: str
     name: str | None = None
@@ -54,6 +57,8 @@ class DatasetPlan:
     columns: Pairs = ()
     filter: Pairs = ()
     cluster: str | None = None
+    gold_form: str = "auto"
+    index_base: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,7 @@ class Cell:
     limit: int | None
     metrics: tuple[MetricPlan, ...]
     origins: tuple[tuple[str, str], ...] = ()
+    task_params: Pairs = ()  # k and n as the task string gave them
 
     @property
     def name(self) -> str:

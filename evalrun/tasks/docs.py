@@ -1,0 +1,310 @@
+"""Rows -> Docs: which column is the question, which are the options, which answer is right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from evalrun.errors import Fault, unknown, visible
+from evalrun.tasks.rows import Rows, column_of
+from evalrun.tasks.values import MISSING, as_text, is_absent, jsonable
+from evalrun.types import DatasetPlan, Doc
+
+FIELDS = ("query", "gold", "choices", "id", "cluster", "system")
+GOLD_FORMS = ("auto", "index", "letter", "text")
+
+
+def make_docs(
+    task: str,
+    subset: str | None,
+    dataset: DatasetPlan,
+    rows: Rows,
+    limit: int | None,
+    extra: Iterable[str] = (),
+) -> list[Doc]:
+    """The first `limit` rows as documents, in the order of the rows.
+
+    dataset.columns maps our field to their column; query and gold are columns of that name where it is silent,
+    the other fields are absent. extra: further names that the templates use; each is a field of
+    dataset.columns or a column. Fault: an unknown field or column, a row without a question or an answer, an
+    answer that names no option, an id that stands twice.
+    """
+    table = _Table(dataset, rows, limit, tuple(extra))
+    docs: list[Doc] = []
+    seen: dict[str, int] = {}
+    for i in range(table.n):
+        query, choices, system = table.query(i), table.choices(i), table.optional("system", i)
+        gold = table.gold(i, choices)
+        doc_id = table.own_id(i, seen) or _hashed_id(query, choices, gold, system, seen)
+        docs.append(
+            Doc(
+                id=doc_id,
+                task=task,
+                row=rows.numbers[i],
+                query=query,
+                gold=gold,
+                choices=choices,
+                subset=subset,
+                system=system,
+                cluster=table.optional("cluster", i),
+                extra=table.extra(i),
+            )
+        )
+    return docs
+
+
+def _hashed_id(
+    query: str,
+    choices: tuple[str, ...],
+    gold: tuple[str, ...] | tuple[int, ...],
+    system: str | None,
+    seen: dict[str, int],
+) -> str:
+    """16 hex digits of the content; an equal document later on gets #2, #3, ..."""
+    content = json.dumps([query, choices, gold, system])
+    key = hashlib.sha256(content.encode()).hexdigest()[:16]
+    seen[key] = seen.get(key, 0) + 1
+    return key if seen[key] == 1 else f"{key}#{seen[key]}"
+
+
+class _Table:
+    """The columns of one dataset, read for a document at a time."""
+
+    def __init__(self, dataset: DatasetPlan, rows: Rows, limit: int | None, extra: tuple[str, ...]) -> None:
+        self.rows, self.dataset = rows, dataset
+        self.n = len(rows) if limit is None else min(limit, len(rows))
+        if dataset.gold_form not in GOLD_FORMS:
+            raise unknown("gold form", dataset.gold_form, GOLD_FORMS, "dataset.gold_form")
+        names = _names(dataset, extra)
+        self._cells = {
+            field: column_of(rows, name, f"dataset.columns.{field}")
+            for field, name in names.items()
+            if isinstance(name, str)
+        }
+        options = names.get("choices")
+        self._options = (
+            [column_of(rows, name, "dataset.columns.choices") for name in options]
+            if isinstance(options, tuple)
+            else None
+        )
+        self._extra = {name: column_of(rows, _extra_column(name, names), "a template's name") for name in extra}
+
+    def query(self, i: int) -> str:
+        """The question. Fault where it is absent, blank or not a text."""
+        value = self._cells["query"][i]
+        text = as_text(value)
+        if text is None or not text.strip():
+            raise Fault(f"{self.rows.place(i)} has no question: dataset.columns.query reads {_shown(value)}.")
+        return text
+
+    def optional(self, field: str, i: int) -> str | None:
+        """A field that a row may lack."""
+        if field not in self._cells or is_absent(self._cells[field][i]):
+            return None
+        return self._text(self._cells[field][i], i, field)
+
+    def own_id(self, i: int, seen: dict[str, int]) -> str | None:
+        """The dataset's own id, None where no column of ids is declared. Fault: absent, or there before."""
+        if "id" not in self._cells:
+            return None
+        value = self._cells["id"][i]
+        text = "" if is_absent(value) else self._text(value, i, "id")
+        if not text:
+            raise Fault(f"{self.rows.place(i)} has no id: dataset.columns.id reads {_shown(value)}.")
+        if text in seen:
+            raise Fault(
+                f"{self.rows.place(i)} has the id {visible(text)!r} (dataset.columns.id), which row "
+                f"{self.rows.numbers[seen[text]] + 1} has too. Ids are unique; without columns.id evalrun makes them."
+            )
+        seen[text] = i
+        return text
+
+    def choices(self, i: int) -> tuple[str, ...]:
+        """The options of a row: a column that holds a list, or several columns of which the last may be absent."""
+        if self._options is not None:
+            return self._present_options([cells[i] for cells in self._options], i)
+        if "choices" not in self._cells:
+            return ()
+        value = self._cells["choices"][i]
+        if not isinstance(value, (list, tuple)) or not value:
+            raise Fault(
+                f"{self.rows.place(i)}: dataset.columns.choices reads {_shown(value)}. Allowed: a column that holds "
+                "a list of options, or a list of columns ([A,B,C,D])."
+            )
+        return tuple(self._text(each, i, "choices") for each in value)
+
+    def _present_options(self, values: list[Any], i: int) -> tuple[str, ...]:
+        texts = [None if is_absent(value) or value == "" else self._text(value, i, "choices") for value in values]
+        while texts and texts[-1] is None:
+            texts.pop()
+        if not texts or None in texts:
+            which = f"option {texts.index(None) + 1} is absent, a later one is not" if texts else "it has no option"
+            raise Fault(
+                f"{self.rows.place(i)}: {which} (dataset.columns.choices). Only the last options may be absent."
+            )
+        return tuple(text for text in texts if text is not None)
+
+    def gold(self, i: int, choices: tuple[str, ...]) -> tuple[str, ...] | tuple[int, ...]:
+        """The right answers: places in `choices`, or texts where there are none. A list holds several."""
+        value = self._cells["gold"][i]
+        values = value if isinstance(value, (list, tuple)) else [value]
+        if not values or any(is_absent(each) for each in values):
+            raise Fault(f"{self.rows.place(i)} has no answer: dataset.columns.gold reads {_shown(value)}.")
+        if not choices:
+            return tuple(self._text(each, i, "gold") for each in values)
+        places = [place for each in values for place in self._places(each, choices, i)]
+        return tuple(dict.fromkeys(places))
+
+    def _places(self, value: Any, choices: tuple[str, ...], i: int) -> tuple[int, ...]:
+        form, base = self.dataset.gold_form, self.dataset.index_base
+        found = gold_places(value, choices, form, base)
+        if len(found) == 1:
+            return next(iter(found.values()))
+        numbers = f"an index from {base} to {base + len(choices) - 1}"
+        letters = f"a letter from A to {letters_of(len(choices))[-1]}"
+        allowed = {"index": numbers, "letter": letters, "text": "the text of an option"}
+        start = f"{self.rows.place(i)}: the answer {_shown(value)} (dataset.columns.gold)"
+        if found:
+            readings = ", ".join(f"as {name} option {places[0] + 1}" for name, places in found.items())
+            raise Fault(f"{start} can be read in more than one way: {readings}. Declare dataset.gold_form.")
+        ways = allowed.get(form) or ", ".join(allowed.values())
+        shown = ", ".join(visible(each)[:40] for each in choices)
+        raise Fault(
+            f"{start} names none of the {len(choices)} options ({shown}). Allowed: {ways} (dataset.gold_form={form})."
+        )
+
+    def extra(self, i: int) -> tuple[tuple[str, Any], ...]:
+        """The further columns that the templates use. A row that lacks one has none of that name."""
+        pairs = []
+        for name, cells in self._extra.items():
+            if cells[i] is not MISSING:
+                try:
+                    pairs.append((name, jsonable(cells[i])))
+                except ValueError as error:
+                    raise Fault(f"{self.rows.place(i)}: column {visible(name)!r}: {error}.") from error
+        return tuple(pairs)
+
+    def _text(self, value: Any, i: int, field: str) -> str:
+        text = as_text(value)
+        if text is None:
+            raise Fault(
+                f"{self.rows.place(i)}: dataset.columns.{field} reads {_shown(value)}, which has no text form."
+            )
+        return text
+
+
+def _names(dataset: DatasetPlan, extra: tuple[str, ...]) -> dict[str, str | tuple[str, ...]]:
+    """Field -> column name, or the names of the option columns."""
+    names: dict[str, str | tuple[str, ...]] = {"query": "query", "gold": "gold"}
+    for field, column in dataset.columns:
+        if field not in FIELDS and field not in extra:
+            raise unknown("field", field, [*FIELDS, *extra], "dataset.columns")
+        if column is None and field not in ("query", "gold"):
+            continue
+        is_list = field == "choices" and isinstance(column, (list, tuple))
+        if is_list:
+            names[field] = check_choices(column, "dataset.columns.choices")
+        elif isinstance(column, str) and column:
+            names[field] = column
+        else:
+            raise Fault(
+                f"dataset.columns.{field}={column!r} is not the name of a column. Write it as text, in quotes."
+            )
+    if dataset.cluster is not None and names.setdefault("cluster", dataset.cluster) != dataset.cluster:
+        raise Fault(
+            f"dataset.cluster={dataset.cluster} and dataset.columns.cluster={names['cluster']} name two columns. "
+            "Keep one of the keys."
+        )
+    return names
+
+
+def _extra_column(name: str, names: dict[str, str | tuple[str, ...]]) -> str:
+    """The column behind a name of a template: as dataset.columns maps it, else the column of that name."""
+    column = names.get(name, name)
+    return column if isinstance(column, str) else name
+
+
+def gold_places(value: Any, choices: Sequence[str], form: str, base: int) -> dict[str, tuple[int, ...]]:
+    """Reading -> the options (from 0) that a gold answer names by it; a whole number is an index in `auto`.
+
+    form: index (a whole number or its digits, counted from `base`), letter (A, a, (A), A.), text (equal to the
+    option; every equal option is named), or auto (all of them; readings that agree count once).
+    """
+    is_whole = isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer()
+    forms = (form,) if form != "auto" else ("index",) if is_whole else ("index", "letter", "text")
+    readers = {"index": _by_index, "letter": _by_letter, "text": _by_text}
+    found: dict[str, tuple[int, ...]] = {}
+    for name in forms:
+        places = readers[name](value, choices, base)
+        if places and places not in found.values():
+            found[name] = places
+    return found
+
+
+def _by_index(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
+    text = (as_text(value) or "").strip()
+    if isinstance(value, bool):
+        return ()
+    if isinstance(value, float) and value.is_integer():
+        text = str(int(value))
+    if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 10):
+        return ()
+    place = int(text) - base
+    return (place,) if 0 <= place < len(choices) else ()
+
+
+def _by_letter(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
+    if not isinstance(value, str):
+        return ()
+    text = value.strip()
+    bare = text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text.rstrip(".)")
+    place = ord(bare.upper()) - ord("A") if len(bare) == 1 and bare.isascii() and bare.isalpha() else -1
+    return (place,) if 0 <= place < len(choices) else ()
+
+
+def _by_text(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
+    text = as_text(value)
+    if text is None:
+        return ()
+    if isinstance(value, bool):
+        choices = [each.strip().lower() for each in choices]
+    exact = tuple(i for i, each in enumerate(choices) if each == text)
+    return exact or tuple(i for i, each in enumerate(choices) if each.strip() == text.strip())
+
+
+def letters_of(n: int) -> tuple[str, ...]:
+    """A, B, ... Z, AA, AB, ...: one per option."""
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    return tuple(alphabet[i] if i < 26 else alphabet[i // 26 - 1] + alphabet[i % 26] for i in range(n))
+
+
+def check_choices(values: Any, where: str) -> tuple[str, ...]:
+    """Options (or names) written in YAML, as texts. Fault: not a list, empty, or an entry that is not text.
+
+    YAML reads a bare yes, no, on, off as a boolean: such an entry must be quoted.
+    """
+    if not isinstance(values, (list, tuple)) or not values:
+        raise Fault(f"{where}={values!r} is not a list of texts with at least one entry.")
+    for each in values:
+        if isinstance(each, bool):
+            raise Fault(
+                f"{where} holds the boolean {str(each).lower()}: YAML reads a bare yes, no, on, off so. "
+                'Write the text in quotes: "yes".'
+            )
+        if not isinstance(each, str):
+            raise Fault(f"{where} holds {each!r}, which YAML does not read as text. Write it in quotes.")
+    repeated = sorted({each for each in values if list(values).count(each) > 1})
+    if repeated:
+        raise Fault(f"{where} holds {repeated[0]!r} twice. Each option stands once.")
+    return tuple(values)
+
+
+def _shown(value: Any) -> str:
+    if value is MISSING:
+        return "no such column in this row"
+    if value is None:
+        return "null"
+    text = visible(repr(value))
+    return text if len(text) <= 80 else text[:77] + "..."
