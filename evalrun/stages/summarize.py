@@ -1,0 +1,163 @@
+"""Records to the summary: a tidy CSV for programs, Markdown and text for people.
+
+Full precision and unscaled units in the CSV; rounded, in percent, with marks and notes in the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalrun.errors import Fault
+from evalrun.stages.table import SummarySettings, md_text, print_table, txt_text
+from evalrun.stages.table.blocks import MetricRow, blocks, has_number, is_shown
+from evalrun.store.disk import cannot_write, write_text_atomic
+from evalrun.types import Counts, Estimate, Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "COLUMNS",
+    "SummarySettings",
+    "csv_text",
+    "md_text",
+    "print_table",
+    "read_record",
+    "results_frame",
+    "tidy",
+    "txt_text",
+    "write_summary",
+]
+
+TEXTS = ("dataset", "version", "metric", "mode", "model", "unit", "signature")
+FLOATS = ("value", "stderr", "ci_low", "ci_high")
+COLUMNS = (
+    *("dataset", "version", "metric", "mode", "model", "value", "unit", "stderr", "ci_low", "ci_high"),
+    *("n_docs", "n", "n_scored", "n_error", "n_truncated", "n_unparsed", "signature"),
+)
+
+
+def read_record(data: Mapping[str, Any]) -> Record:
+    """The Record of a JSON object made by `dataclasses.asdict`. KeyError or TypeError where it is none."""
+    names = {f.name for f in fields(Estimate)}
+    estimates = []
+    for given in data["estimates"]:
+        values = {key: value for key, value in given.items() if key in names}
+        bounds = values.get("bounds")
+        estimates.append(Estimate(**{**values, "bounds": None if bounds is None else tuple(bounds)}))
+    plain = ("model", "task", "version", "mode", "state", "reason", "log", "n_docs", "n")
+    return Record(
+        **{name: data[name] for name in plain},
+        counts=Counts(**data["counts"]),
+        notes=tuple(data["notes"]),
+        estimates=tuple(estimates),
+    )
+
+
+def tidy(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """One row per (dataset, metric, model), keys COLUMNS; None is absent.
+
+    Values keep their unit and full precision. Datasets, metrics and models stand in the order of the records. A
+    failed or missing task has a row for each metric that another model reports, else one with metric `-`; both
+    without a value. A metric that a model does not report has no row.
+    """
+    rows = []
+    for block in blocks(records):
+        for row in block.rows:
+            for lane, record in block.records.items():
+                if is_shown(record, row.estimates.get(lane)):
+                    rows.append(_tidy_row(record, row, row.estimates.get(lane)))
+    return rows
+
+
+def _tidy_row(record: Record, row: MetricRow, e: Estimate | None) -> dict[str, Any]:
+    cells: dict[str, Any] = dict.fromkeys(COLUMNS)
+    cells.update(
+        dataset=record.task,
+        version=record.version,
+        metric=row.name,
+        mode=record.mode,
+        model=record.model,
+        unit=row.unit,
+    )
+    source: Estimate | Counts = record.counts if e is None else e
+    for name in ("n_error", "n_truncated", "n_unparsed"):
+        cells[name] = getattr(source, name)
+    if e is None:
+        cells.update(n_docs=record.n_docs, n=row.n or record.n, n_scored=0)
+        return cells
+    cells.update(n_docs=e.n_docs, n=e.n, n_scored=e.n_scored, signature=e.signature)
+    if has_number(record, e):
+        for name in FLOATS:
+            number = getattr(e, name)
+            cells[name] = None if number is None else float(number)
+    return cells
+
+
+def csv_text(records: Sequence[Record]) -> str:
+    """The tidy rows as RFC 4180: lines end in CR LF, fields are quoted where they must be, absent is empty.
+
+    Floats are written by `repr`, so reading gives the same number; not finite ones as nan, inf, -inf. A lone
+    surrogate, which no encoding can write, becomes its escape.
+    """
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows(tidy(records))
+    return out.getvalue().encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def write_summary(summary_dir: Path, records: Sequence[Record], settings: SummarySettings, stamp: str) -> list[Path]:
+    """Write summary_<stamp>.csv, .md and .txt; `<stamp>_2` (and so on) where one of them exists. Their paths.
+
+    Nothing is ever overwritten, also when two processes write at once: the name is claimed by a folder that lives
+    as long as the writing. Each file appears whole. TaskFailure where nothing can be written.
+    """
+    texts = {"csv": csv_text(records), "md": md_text(records, settings), "txt": txt_text(records, settings)}
+    for number in itertools.count(1):
+        stem = f"summary_{stamp}" if number == 1 else f"summary_{stamp}_{number}"
+        paths = [summary_dir / f"{stem}.{ending}" for ending in texts]
+        with _claimed(summary_dir / f".{stem}.claim") as is_ours:
+            if is_ours and not any(path.exists() for path in paths):
+                for path, text in zip(paths, texts.values(), strict=True):
+                    write_text_atomic(path, text)
+                return paths
+    raise AssertionError("the numbers do not end")
+
+
+@contextmanager
+def _claimed(claim: Path) -> Iterator[bool]:
+    """True for the one process that holds the folder `claim`, which lives as long as the context."""
+    try:
+        claim.parent.mkdir(parents=True, exist_ok=True)
+        claim.mkdir()
+    except FileExistsError:
+        if claim.parent.is_dir():
+            yield False
+            return
+        raise Fault(f"{claim.parent} is not a folder, so no summary can be written there.") from None
+    except OSError as cause:
+        raise cannot_write(claim.parent, cause) from cause
+    try:
+        yield True
+    finally:
+        claim.rmdir()
+
+
+def results_frame(records: Sequence[Record]) -> pd.DataFrame:
+    """The tidy rows as a DataFrame with columns COLUMNS: float64 (absent: NaN), Int64, and text (absent: None)."""
+    import pandas as pd
+
+    rows = tidy(records)
+    frame = {}
+    for name in COLUMNS:
+        kind = "float64" if name in FLOATS else "object" if name in TEXTS else "Int64"
+        frame[name] = pd.Series([row[name] for row in rows], dtype=kind)
+    return pd.DataFrame(frame, columns=list(COLUMNS))
