@@ -121,6 +121,25 @@ def test_an_interrupt_passes_through_with_a_last_line(is_tty: bool) -> None:
     assert ("\x1b[?25h" in out.getvalue()) is is_tty
 
 
+@pytest.mark.parametrize(("width", "has_tokens"), [(60, False), (80, True), (120, True)])
+def test_bars_keep_their_numbers_whole(width: int, has_tokens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    clock, out = Clock(), Tty()
+    with Progress(out, clock=clock) as progress:
+        task = progress.task("a_very_long_task_name:with_a_subset", 131900)
+        clock.now += 100
+        for _ in range(12800):
+            task.advance(GOOD)
+        task.advance(BAD)
+        time.sleep(0.6)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue()).split("a_very")
+    bar = next(line for line in text if "0:15:30 left" in line)
+    assert "12801/131900" in bar
+    assert "1 failed" in bar
+    assert ("1280 tokens/s" in bar) is has_tokens
+
+
 def test_a_reader_that_went_away_does_not_end_the_run() -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:

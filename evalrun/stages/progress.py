@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 10.0
 REFRESHES_PER_S = 4.0
+SHORTEST_BAR = 6
+SHORTEST_NAME = 8
 
 
 class TaskProgress:
@@ -186,20 +188,28 @@ class Progress:
             self._is_live = True  # nobody reads any more (terminal or pipe gone): the run goes on, silently
 
     def _bars(self) -> RenderableType:
-        """One line per open task; called by the refreshing thread."""
+        """One line per open task, without tokens/s where room is short; called by the refreshing thread."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
+        tasks = list(self._tasks)
+        parts = [task.parts() for task in tasks]
+        width = self._console.width if self._console else 80
+        for shown in ((0, 1, 2, 3, 4), (0, 1, 2, 4)):
+            numbers = [max((len(p[i]) for p in parts), default=0) for i in shown]
+            room = width - sum(n + 1 for n in numbers) - SHORTEST_BAR - 1
+            if room >= SHORTEST_NAME:
+                break
         grid: Any = Table.grid(padding=(0, 1), expand=True)
-        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=24)
+        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(SHORTEST_NAME, min(24, room)))
         grid.add_column(ratio=1)
-        for _ in range(5):
-            grid.add_column(no_wrap=True, justify="right")
-        for task in list(self._tasks):
-            count, failed, *others = task.parts()
+        for number in numbers:
+            grid.add_column(no_wrap=True, justify="right", min_width=number)
+        for task, texts in zip(tasks, parts, strict=True):
             bar = ProgressBar(total=max(task.total, 1), completed=task.done)
-            grid.add_row(Text(visible(task.name)), bar, count, Text(failed, style="red"), *others)
+            cells = (Text(texts[i], style="red" if i == 1 else "") for i in shown)
+            grid.add_row(Text(visible(task.name)), bar, *cells)
         return grid  # type: ignore[no-any-return]
 
 
