@@ -77,6 +77,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Number, parse
 def _json_lines(stream: BinaryIO, path: Path) -> Iterator[dict[str, Any]]:
     """One object per line. A line ends at \\n alone; U+2028, U+2029 and U+0085 are ordinary characters."""
     for number, raw in enumerate(stream, 1):
+        raw = raw.rstrip(b"\r\n")
         if raw.strip() and raw.strip() != BOM:
             yield _as_row(_parsed(_decoded(raw, path, number), path, number), f"{path}:{number}")
 

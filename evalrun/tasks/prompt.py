@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from evalrun.errors import Fault, nearest, unknown, visible
+from evalrun.errors import Fault, unknown, visible
 from evalrun.tasks.docs import letters_of
 from evalrun.types import Cell, Doc, Generate, Key, Kind, Message, PromptPlan
 
@@ -131,20 +131,24 @@ def _environment() -> Environment:
 
 @lru_cache(maxsize=64)
 def _compiled(source: str, where: str) -> Template:
-    from jinja2 import TemplateSyntaxError
+    """The template, with every filter and test looked up (Jinja2 itself leaves those inside an `if` for later)."""
+    from jinja2 import TemplateSyntaxError, meta, nodes
 
     environment = _environment()
     try:
+        tree = environment.parse(source)
+        for node in tree.find_all((nodes.Filter, nodes.Test)):
+            kind, known = (
+                ("filter", environment.filters) if isinstance(node, nodes.Filter) else ("test", environment.tests)
+            )
+            if node.name not in known:
+                raise unknown(kind, node.name, known, f"{where}, line {node.lineno}")
+        if any(True for _ in meta.find_referenced_templates(tree)):
+            raise Fault(f"{where} includes, imports or extends another template. A prompt is one template.")
         return environment.from_string(source)
     except TemplateSyntaxError as error:
-        message = (error.message or "syntax error").rstrip(".")
-        named = re.match(r"No (filter|test) named '(.*)'", message)
-        known = environment.filters if named and named[1] == "filter" else environment.tests
-        hint = nearest(named[2], known) if named else None
-        guess = f" Did you mean {hint!r}?" if hint else ""
-        raise Fault(
-            f"{where}, line {error.lineno}: {visible(message)}.{guess} Allowed: a Jinja2 template."
-        ) from error
+        message = visible((error.message or "syntax error").rstrip("."))
+        raise Fault(f"{where}, line {error.lineno}: {message}. Allowed: a Jinja2 template.") from error
 
 
 @lru_cache(maxsize=64)
