@@ -1,0 +1,93 @@
+"""Arrow columns from Python lists, built from buffers.
+
+pyarrow's own `pa.array(list)` imports pandas (0.25 s) when it is installed; these do not. They are also strict: an
+int column takes ints only, a text column str only. Raises TypeError or OverflowError, never rounds or wraps.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+TEXT = pa.large_string()
+INT = pa.int64()
+FLOAT = pa.float64()
+BOOL = pa.bool_()
+
+_WIDTHS = {pa.int32(): np.int32, pa.int64(): np.int64}
+
+
+def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """`values` (None = null) as an array of `kind`: text, int, float, bool, large lists and structs of them.
+
+    A lone surrogate, which UTF-8 cannot hold, is stored visibly, as its escape \\udXXX.
+    """
+    n_present = len(values) - sum(value is None for value in values)
+    if n_present == 0 and len(values):
+        return pa.nulls(len(values), kind)
+    valid = None
+    if n_present < len(values):
+        valid = pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))
+    if pa.types.is_large_list(kind):
+        items = [() if value is None else value for value in values]
+        child = column(list(chain.from_iterable(items)), kind.value_type)
+        return pa.Array.from_buffers(kind, len(values), [valid, _offsets(items)], children=[child])
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        children = [column([row[i] for row in values], field.type) for i, field in enumerate(fields)]
+        return pa.Array.from_buffers(kind, len(values), [valid], children=children)
+    return pa.Array.from_buffers(kind, len(values), [valid, *_data(values, kind)])
+
+
+def _data(values: Sequence[Any], kind: pa.DataType) -> list[pa.Buffer]:
+    if kind == TEXT:
+        encoded = [b"" if value is None else _utf8(value) for value in values]
+        return [_offsets(encoded), pa.py_buffer(b"".join(encoded))]
+    if kind in _WIDTHS:
+        numbers = np.array([0 if value is None else _whole(value) for value in values], dtype=np.int64)
+        narrow = numbers.astype(_WIDTHS[kind])
+        if not np.array_equal(narrow, numbers):
+            raise OverflowError(f"a number does not fit {kind}")
+        return [pa.py_buffer(narrow)]
+    if kind == FLOAT:
+        return [
+            pa.py_buffer(np.array([0.0 if value is None else _real(value) for value in values], dtype=np.float64))
+        ]
+    if kind == BOOL:
+        return [pa.py_buffer(np.packbits([bool(value) for value in values], bitorder="little"))]
+    raise TypeError(f"no column of type {kind}")
+
+
+def _offsets(items: Sequence[Any]) -> pa.Buffer:
+    offsets = np.zeros(len(items) + 1, dtype=np.int64)
+    np.cumsum([len(item) for item in items], out=offsets[1:])
+    return pa.py_buffer(offsets)
+
+
+def _utf8(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"a text column got {type(value).__name__} {value!r}")
+    return value.encode("utf-8", "backslashreplace")
+
+
+def _whole(value: Any) -> int:
+    number = operator.index(value)
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError(f"{number} does not fit 64 bits")
+    return number
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, str):
+        raise TypeError(f"a number column got text {value!r}")
+    return float(value)
+
+
+def stored_text(text: str) -> str:
+    """`text` as it comes back from a text column: the same, but for lone surrogates, which come back escaped."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

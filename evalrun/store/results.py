@@ -1,0 +1,148 @@
+"""Results of one cell: estimates as strict JSON, statistics per document, stage times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from evalrun import __version__
+from evalrun.errors import Fault, visible
+from evalrun.store.disk import alone_in, write_text_atomic
+from evalrun.store.layout import Run
+from evalrun.store.strict import from_json, number, plain, to_json
+from evalrun.types import Counts, Estimate, Record
+
+FORMAT_VERSION = 1
+
+_FIELDS = tuple(field.name for field in fields(Estimate))
+
+
+@dataclass(frozen=True)
+class Results:
+    """A results file. header: what identifies the cell. counts: samples per outcome. estimates: in stored order."""
+
+    header: dict[str, Any]
+    counts: dict[str, Any]
+    estimates: tuple[Estimate, ...]
+
+
+def merge(old: Sequence[Estimate], new: Sequence[Estimate]) -> tuple[Estimate, ...]:
+    """Old estimates in their order, each replaced by the new one of its signature; then the other new ones.
+
+    Nothing is removed. Fault where two of `new` have one signature.
+    """
+    by_signature: dict[str, Estimate] = {}
+    for estimate in new:
+        other = by_signature.setdefault(estimate.signature, estimate)
+        if other is not estimate:
+            names = f"{other.display!r} and {estimate.display!r}"
+            raise Fault(f"Two estimates, {names}, have one signature {estimate.signature!r}; ask for one of them.")
+    kept = [by_signature.pop(estimate.signature, estimate) for estimate in old]
+    return (*kept, *by_signature.values())
+
+
+def write_results(
+    run: Run,
+    model: str,
+    task: str,
+    header: Mapping[str, Any],
+    estimates: Sequence[Estimate],
+    counts: Counts | Mapping[str, Any],
+) -> None:
+    """Store estimates, merged into what is stored; header and counts are replaced.
+
+    Strict JSON: nan and infinities are the texts "NaN", "Infinity", "-Infinity". Equal content gives equal bytes;
+    the caller keeps wall times, pids and absolute paths out of header and counts. TaskFailure on OSError.
+    """
+    path = run.results_file(model, task)
+    with alone_in(path.parent):
+        old = read_results(run, model, task)
+        merged = merge(old.estimates if old else (), estimates)
+        content = {
+            "format_version": FORMAT_VERSION,
+            "header": plain(header),
+            "counts": plain(counts),
+            "estimates": [asdict(estimate) for estimate in merged],
+        }
+        write_text_atomic(path, to_json(content, indent=2) + "\n")
+
+
+def read_results(run: Run, model: str, task: str) -> Results | None:
+    """The stored results; None where there are none. Fault where the file is newer than we are or not sound."""
+    path = run.results_file(model, task)
+    content = _read_json(path)
+    if content is None:
+        return None
+    version = content.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise Fault(f"{path} is no results file of evalrun: format_version is {version!r}.")
+    if version > FORMAT_VERSION:
+        raise Fault(
+            f"{path} has format_version {version}; evalrun {__version__} reads results up to format_version "
+            f"{FORMAT_VERSION}. Use a newer evalrun."
+        )
+    try:
+        estimates = tuple(_estimate(entry) for entry in content["estimates"])
+        return Results(dict(content["header"]), dict(content["counts"]), estimates)
+    except (KeyError, TypeError, ValueError, AttributeError) as cause:
+        raise _unsound(path, cause) from cause
+
+
+def write_record(run: Run, record: Record) -> None:
+    """`write_results` for a Record: its counts, its estimates, and all other fields as the header."""
+    header = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in ("counts", "estimates")}
+    write_results(run, record.model, record.task, header, record.estimates, record.counts)
+
+
+def read_record(run: Run, model: str, task: str) -> Record | None:
+    """The Record of `write_record`, with every estimate stored so far; None where there is none. Fault: not sound."""
+    results = read_results(run, model, task)
+    if results is None:
+        return None
+    try:
+        header = {**results.header, "notes": tuple(results.header.get("notes", ()))}
+        return Record(**header, counts=Counts(**results.counts), estimates=results.estimates)
+    except TypeError as cause:
+        raise _unsound(run.results_file(model, task), cause) from cause
+
+
+def write_times(run: Run, model: str, task: str, times: Mapping[str, float]) -> None:
+    """Store stage times in seconds, merged by name into what is stored. TaskFailure on OSError."""
+    path = run.times_file(model, task)
+    with alone_in(path.parent):
+        write_text_atomic(path, to_json({**read_times(run, model, task), **times}, indent=2) + "\n")
+
+
+def read_times(run: Run, model: str, task: str) -> dict[str, float]:
+    """Stage name -> seconds; empty where none are stored. Fault where the file is not sound."""
+    content = _read_json(run.times_file(model, task))
+    return {name: number(value) for name, value in (content or {}).items()}
+
+
+def _estimate(entry: Mapping[str, Any]) -> Estimate:
+    values = {name: entry[name] for name in _FIELDS}
+    for name in ("value", "stderr", "rerun_stderr", "ci_low", "ci_high"):
+        values[name] = number(values[name])
+    if values["bounds"] is not None:
+        low, high = values["bounds"]
+        values["bounds"] = (number(low), number(high))
+    return Estimate(**values)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as cause:
+        raise _unsound(path, cause) from cause
+    if not isinstance(content, dict):
+        raise _unsound(path, TypeError("no JSON object"))
+    return content
+
+
+def _unsound(path: Path, cause: BaseException) -> Fault:
+    text = f"{type(cause).__name__}: {cause}"
+    return Fault(f"{path} cannot be read: {visible(text)}. It was left as it is; move it away and score again.")
