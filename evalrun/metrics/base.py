@@ -73,6 +73,10 @@ class Scorer(ABC):
     def judge_text(self, doc: Doc, text: str) -> Verdict:
         """The verdict on one answer text. A text without a readable answer: value 0.0, state unparsed."""
 
+    def check_doc(self, doc: Doc) -> str | None:
+        """Why this document cannot be judged at all (no gold, an unreadable one), or None. Asked while planning."""
+        return None if doc.gold else f"document {doc.id!r} has no gold answer"
+
     def judge_batch(self, items: Sequence[tuple[Doc, str]]) -> list[Verdict]:
         """The same for many; equal to looping over `judge_text` (a law of the tests)."""
         return [self.judge_text(doc, text) for doc, text in items]
@@ -97,6 +101,8 @@ class Metric(ABC):
     reads: ClassVar[Kind] = Kind.GENERATE
     has_scorer: ClassVar[bool] = True
     source: ClassVar[str]
+    needs_n: ClassVar[bool] = False  # it has no meaning without a number of samples that somebody chose
+    needs_k: ClassVar[bool] = False
     scorer: str | None  # a field of every metric with has_scorer: a scorer's name, None = the task's own
 
     @property
@@ -107,6 +113,10 @@ class Metric(ABC):
     @abstractmethod
     def outputs(self) -> tuple[Output, ...]:
         """The numbers that the statistics fill."""
+
+    def check_doc(self, doc: Doc) -> str | None:
+        """Why this document cannot enter the metric, or None."""
+        return None
 
     @abstractmethod
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:

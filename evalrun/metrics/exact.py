@@ -1,0 +1,194 @@
+"""Answers compared exactly: scorers `number` and `exact_match`, metrics `accuracy` and `exact_match`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalrun.errors import Fault, unknown, visible
+from evalrun.metrics.base import METRICS, SCORERS, Column, Matrix, Metric, Output, Scorer, Statistic
+from evalrun.metrics.counts import check_count, first_n
+from evalrun.text.extract import EXTRACTORS, Extraction, extract_number, extract_whole
+from evalrun.types import Answer, Doc, State, Verdict
+
+
+class ExtractingScorer(Scorer):
+    """Reads an answer from text and gold alike; right where it equals that of any gold."""
+
+    def read(self, text: str) -> Extraction | None:
+        """The answer in a text, in canonical form."""
+        raise NotImplementedError
+
+    def check_doc(self, doc: Doc) -> str | None:
+        """A document can be judged when an answer can be read from at least one of its golds."""
+        reason = super().check_doc(doc)
+        if reason or _readable(self, doc.gold_texts):
+            return reason
+        shown = ", ".join(repr(gold[:80]) for gold in doc.gold_texts)
+        return f"{self.signature} reads no answer from the gold of document {doc.id!r}: {shown}"
+
+    def judge_text(self, doc: Doc, text: str) -> Verdict:
+        """1.0 or 0.0. ValueError where no gold can be read, naming the document."""
+        golds = _readable(self, doc.gold_texts)
+        if not golds:
+            raise ValueError(self.check_doc(doc))
+        found = self.read(text)
+        if found is None:
+            return Verdict(0.0, state=State.UNPARSED)
+        return Verdict(float(found.text in golds), found.text, found.span, found.rule)
+
+    def judge_batch(self, items: Sequence[tuple[Doc, str]]) -> list[Verdict]:
+        """As `judge_text`; equal (gold, text) pairs are judged once."""
+        known: dict[tuple[tuple[str, ...], str], Verdict] = {}
+        verdicts = []
+        for doc, text in items:
+            key = (doc.gold_texts, text)
+            if key not in known:
+                known[key] = self.judge_text(doc, text)
+            verdicts.append(known[key])
+        return verdicts
+
+
+@lru_cache(maxsize=1 << 14)
+def _readable(scorer: ExtractingScorer, golds: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(found.text for gold in golds if (found := scorer.read(gold)) is not None)
+
+
+@SCORERS.named("number")
+@dataclass(frozen=True, slots=True)
+class NumberScorer(ExtractingScorer):
+    """The number in the answer equals the number in a gold, exactly: 29.00 = 29, 1/2 = 0.5, 29.01 != 29.
+
+    Range {0, 1}; an answer without a number is 0 and unparsed. Rules: evalrun.text.extract.extract_number.
+    """
+
+    name: ClassVar[str] = "number"
+
+    def read(self, text: str) -> Extraction | None:
+        return extract_number(text)
+
+
+@SCORERS.named("exact_match")
+@dataclass(frozen=True, slots=True)
+class ExactMatchScorer(ExtractingScorer):
+    """The extracted answer equals a gold's, as text without white space at its ends. Range {0, 1}.
+
+    extract: name of an extractor, used on text and gold alike; None: the whole texts.
+    """
+
+    name: ClassVar[str] = "exact_match"
+    extract: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.extract is not None:
+            EXTRACTORS.get(self.extract, "scorer exact_match")
+
+    def read(self, text: str) -> Extraction | None:
+        found = extract_whole(text) if self.extract is None else EXTRACTORS.get(self.extract)(text)
+        return None if found is None else Extraction(found.text.strip(), found.span, found.rule)
+
+
+def make_scorer(name: str | None, extract: str | None, where: str = "") -> Scorer:
+    """The scorer that a metric names, on a task that extracts by `extract`.
+
+    None: the task's own, which is the scorer called `extract`, else exact_match on what that extractor reads.
+    exact_match compares what the task extracts. `exact_match(extract=number)` says it in full. Fault where the name
+    does not exist. where: the place that is named in the error.
+    """
+    if name is None and extract is not None and extract in SCORERS:
+        return scorer_named(extract, where)
+    if name is not None and name != ExactMatchScorer.name:
+        return scorer_named(name, where)
+    if extract is not None:
+        EXTRACTORS.key(extract, where)
+    return ExactMatchScorer(extract)
+
+
+_SPEC = re.compile(r"(?P<name>\w+)(?:\.v(?P<version>\d+))?(?:\((?P<params>[^()]*)\))?")
+
+
+def scorer_named(spec: str, where: str = "") -> Scorer:
+    """The scorer of a name or a signature: `number`, `exact_match(extract=number)`, `exact_match.v1`.
+
+    Fault for an unknown name or parameter, or a version that is not this one.
+    """
+    match = _SPEC.fullmatch(spec.strip())
+    if match is None:
+        raise Fault(f"{visible(spec)!r} names no scorer. Write NAME or exact_match(extract=number).")
+    cls = SCORERS.get(match["name"], where)
+    if match["version"] and int(match["version"]) != cls.version:
+        raise Fault(f"Scorer {spec!r} is not here: evalrun has version {cls.version} of {match['name']!r}.")
+    params: dict[str, str] = {}
+    for part in filter(None, (match["params"] or "").split(",")):
+        key, equals, value = part.partition("=")
+        if not equals or key.strip() in params:
+            raise Fault(f"Scorer {spec!r}: expected PARAMETER=VALUE once each, got {part!r}.")
+        params[key.strip()] = value.strip()
+    allowed = [each.name for each in fields(cls)]  # type: ignore[arg-type]
+    for key in params:
+        if key not in allowed:
+            raise Fault(
+                f"Scorer {match['name']!r} has no parameter {key!r}. Allowed: {', '.join(allowed) or 'none'}."
+            )
+    return cls(**params)
+
+
+class MeanOfVerdicts(Metric):
+    """Per document the mean of its n verdicts; the number is the mean over documents. Range [0, 1]."""
+
+    n: int | None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (Column("value", "float"),)
+
+    def outputs(self) -> tuple[Output, ...]:
+        params = () if self.n is None else (("n", self.n),)
+        return (Output(self.display, ("value",), _value, params),)
+
+    def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
+        values = first_n(doc, verdicts, self.n)
+        return (math.fsum(values) / len(values),)
+
+
+def _value(matrix: Matrix) -> NDArray[np.float64]:
+    return np.asarray(matrix["value"], dtype=np.float64)
+
+
+@METRICS.named("accuracy", aliases=("acc",))
+@dataclass(frozen=True, slots=True)
+class Accuracy(MeanOfVerdicts):
+    """Mean of the task's scorer over the n samples of a document, then over documents. Range [0, 1]."""
+
+    name: ClassVar[str] = "accuracy"
+    display: ClassVar[str] = "accuracy"
+    aliases: ClassVar[tuple[str, ...]] = ("acc",)
+    source: ClassVar[str] = "definition: share of right answers"
+    n: int | None = None
+    scorer: str | None = None
+
+    def __post_init__(self) -> None:
+        check_count(self, "n", self.n)
+
+
+@METRICS.named("exact_match", aliases=("em",))
+@dataclass(frozen=True, slots=True)
+class ExactMatch(MeanOfVerdicts):
+    """Share of samples whose extracted answer text equals a gold's. Range [0, 1]. The scorer is fixed."""
+
+    name: ClassVar[str] = "exact_match"
+    display: ClassVar[str] = "exact_match"
+    aliases: ClassVar[tuple[str, ...]] = ("em",)
+    source: ClassVar[str] = "Liang et al. 2022 (HELM, arXiv 2211.09110), exact match after stripping"
+    n: int | None = None
+    scorer: str | None = field(default="exact_match", init=False)
+
+    def __post_init__(self) -> None:
+        check_count(self, "n", self.n)
