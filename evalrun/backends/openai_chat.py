@@ -206,8 +206,7 @@ class Client:
             watch.heard()
             if len(first) < 300 and not stream.n_events:
                 first += chunk[:300]
-            for event in parser.feed(chunk):
-                stream.take(event)
+            stream.take_all(parser.feed(chunk))
             if stream.has_token and times[1] is None:
                 times[1] = time.time()
                 watch.has_token = True
@@ -230,11 +229,17 @@ class Client:
 
     def _row(self, job: Job, stream: ChatStream, n_attempts: int, times: list[float | None]) -> Reply:
         choice = stream.require_complete()
-        base = replace(
-            _base(job, n_attempts),
+        request = job.request
+        base = Reply(
+            request.doc_id,
+            Kind.GENERATE.value,
+            job.index,
+            request.turn,
             prompt_tokens=_count(stream.usage.get("prompt_tokens")),
             completion_tokens=_count(stream.usage.get("completion_tokens")),
             http_status=200,
+            attempts=n_attempts,
+            seed=job.seed,
             started_s=times[0],
             first_token_s=times[1],
             ended_s=time.time(),

@@ -42,9 +42,14 @@ class EventParser:
         if b"\r" in chunk:
             self._ended_in_cr = chunk[-1] == 0x0D
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if not self._tail and not self._data and not self._name:
+            events, chunk = _plain_events(chunk)
+            if not chunk:
+                return events
+        else:
+            events = []
         lines = chunk.split(b"\n")
         rest = lines.pop()
-        events: list[Event] = []
         if lines:
             if self._tail:
                 self._tail.append(lines[0])
@@ -82,3 +87,16 @@ class EventParser:
             self._name = line[6:].removeprefix(b" ").decode("utf-8", "replace")
         elif line == b"event":
             self._name = ""
+
+
+def _plain_events(chunk: bytes) -> tuple[list[Event], bytes]:
+    """The leading events of one data line each, which is what servers send, and the bytes after them."""
+    events: list[Event] = []
+    start = 0
+    while chunk.startswith(b"data: ", start):
+        end = chunk.find(b"\n", start)
+        if end < 0 or chunk[end + 1 : end + 2] != b"\n":
+            break
+        events.append(Event(chunk[start + 6 : end].decode("utf-8", "replace")))
+        start = end + 2
+    return events, chunk[start:]

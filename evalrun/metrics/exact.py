@@ -134,9 +134,7 @@ def scorer_named(spec: str, where: str = "") -> Scorer:
     allowed = [each.name for each in fields(cls)]  # type: ignore[arg-type]
     for key in params:
         if key not in allowed:
-            raise Fault(
-                f"Scorer {match['name']!r} has no parameter {key!r}. Allowed: {', '.join(allowed) or 'none'}."
-            )
+            raise unknown(f"parameter of scorer {match['name']!r}", key, allowed, where)
     return cls(**params)
 
 

@@ -10,7 +10,7 @@ import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,9 @@ from evalrun.errors import Fault
 from evalrun.stages.table import SummarySettings, md_text, print_table, txt_text
 from evalrun.stages.table.blocks import MetricRow, blocks, has_number, is_shown
 from evalrun.store.disk import cannot_write, write_text_atomic
-from evalrun.types import Counts, Estimate, Record
+from evalrun.store.layout import Run
+from evalrun.store.results import read_record
+from evalrun.types import Counts, Estimate, Plan, Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,10 +29,12 @@ __all__ = [
     "COLUMNS",
     "SummarySettings",
     "csv_text",
+    "joint",
     "md_text",
     "print_table",
-    "read_record",
     "results_frame",
+    "run",
+    "stored_records",
     "tidy",
     "txt_text",
     "write_summary",
@@ -42,23 +46,6 @@ COLUMNS = (
     *("dataset", "version", "metric", "mode", "model", "value", "unit", "stderr", "ci_low", "ci_high"),
     *("n_docs", "n", "n_scored", "n_error", "n_truncated", "n_unparsed", "signature"),
 )
-
-
-def read_record(data: Mapping[str, Any]) -> Record:
-    """The Record of a JSON object made by `dataclasses.asdict`. KeyError or TypeError where it is none."""
-    names = {f.name for f in fields(Estimate)}
-    estimates = []
-    for given in data["estimates"]:
-        values = {key: value for key, value in given.items() if key in names}
-        bounds = values.get("bounds")
-        estimates.append(Estimate(**{**values, "bounds": None if bounds is None else tuple(bounds)}))
-    plain = ("model", "task", "version", "mode", "state", "reason", "log", "n_docs", "n")
-    return Record(
-        **{name: data[name] for name in plain},
-        counts=Counts(**data["counts"]),
-        notes=tuple(data["notes"]),
-        estimates=tuple(estimates),
-    )
 
 
 def tidy(records: Sequence[Record]) -> list[dict[str, Any]]:
@@ -161,3 +148,35 @@ def results_frame(records: Sequence[Record]) -> pd.DataFrame:
         kind = "float64" if name in FLOATS else "object" if name in TEXTS else "Int64"
         frame[name] = pd.Series([row[name] for row in rows], dtype=kind)
     return pd.DataFrame(frame, columns=list(COLUMNS))
+
+
+def run(run_folder: Run, records: Sequence[Record], settings: Mapping[str, Any]) -> list[Path]:
+    """Write a run's summary and print its table. Returns the paths written."""
+    return _show(run_folder.summary_dir, records, settings)
+
+
+def joint(sweep: Path, records: Sequence[Record], settings: Mapping[str, Any]) -> list[Path]:
+    """The same for all jobs of a sweep together, into its own summary folder."""
+    return _show(sweep / "summary", records, settings)
+
+
+def _show(folder: Path, records: Sequence[Record], settings: Mapping[str, Any]) -> list[Path]:
+    from rich.console import Console
+
+    chosen = SummarySettings.from_mapping(settings)
+    paths = write_summary(folder, records, chosen, f"{datetime.now().astimezone():%Y%m%d_%H%M%S}")
+    print_table(records, Console(highlight=False, markup=False, emoji=False), chosen)
+    print(f"summary: {paths[0].with_suffix('')}.{{csv,md,txt}}")
+    return paths
+
+
+def stored_records(run_folder: Run, plan: Plan) -> list[Record]:
+    """The results that are stored for the plan's cells, with every estimate ever made of them.
+
+    Fault where no cell has any.
+    """
+    found = [read_record(run_folder, plan.model.name, cell.name) for cell in plan.cells]
+    records = [record for record in found if record is not None]
+    if not records:
+        raise Fault(f"{run_folder.path} has no results yet. Score it first: --mode eval --reuse {run_folder.path}.")
+    return records

@@ -99,6 +99,12 @@ def read_docs(run: Run, model: str, task: str) -> list[StoredDoc]:
     return [_stored(dict(zip(DOCS.schema.names, row, strict=True)), path) for row in zip(*columns, strict=True)]
 
 
+def count(run: Run, model: str, task: str) -> int | None:
+    """How many documents are stored, from the footer; None where there is no file."""
+    path = run.docs_file(model, task)
+    return arrowfile.count_rows(path, DOCS) if path.exists() else None
+
+
 def _row(doc: Doc, prompt: str | None) -> tuple[Any, ...]:
     indices = [gold for gold in doc.gold if isinstance(gold, int)]
     if indices and len(indices) != len(doc.gold):

@@ -21,15 +21,17 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 def from_json(text: str) -> Any:
     """The value of strict JSON text. ValueError on NaN literals and on what is no JSON."""
-    return json.loads(text, parse_constant=_refuse)
+    return _DECODER.decode(text)
 
 
 def plain(value: Any) -> Any:
     """`value` in the types of JSON: dict, list, str, int, float, bool, None."""
-    if value is None or isinstance(value, (bool, str)):
-        return str(value.value) if isinstance(value, Enum) else value
+    if value is None or type(value) in (str, bool, int):
+        return value
     if isinstance(value, Enum):
         return plain(value.value)
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -57,3 +59,6 @@ def _name(value: float) -> str:
 
 def _refuse(literal: str) -> float:
     raise ValueError(f"{literal} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)

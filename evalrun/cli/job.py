@@ -1,0 +1,136 @@
+"""One job: from a composed configuration through the plan and its stages to records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from evalrun import backends
+from evalrun.cli.shield import say
+from evalrun.config import Mode, RunConfig
+from evalrun.errors import Fault
+from evalrun.plan import build, find, merge, to_json
+from evalrun.stages import infer, score, summarize
+from evalrun.store.layout import Run, refuse_clashes, write_text_atomic
+from evalrun.types import Pairs, Plan, Record
+
+Outcome: TypeAlias = tuple[int, list[Record], Pairs]
+"""Exit code, records for the tables, the summary's settings."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a job is given. typed: overrides in order. folder: its place in a sweep. time: of its start."""
+
+    config: RunConfig
+    typed: tuple[str, ...]
+    yaml: str
+    folder: Path | None
+    time: str
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that the user typed."""
+        return [o.lstrip("+~").partition("=")[0] for o in self.typed]
+
+    @property
+    def output_dir(self) -> Path:
+        return Path(self.config.output_dir)
+
+
+def ask(context: Context) -> Outcome:
+    """--mode all and --mode infer: a new run, or with --resume the one that is there."""
+    config = context.config
+    draft = build(config, context.typed)
+    refuse_clashes([c.name for c in draft.cells], "task")
+    backends.check(draft.model)
+    is_resumed = config.resume or config.reuse is not None
+    plan, saved = _resumed(context, draft) if is_resumed else (draft, draft)
+    prepared = infer.prepare(plan)
+    if not is_resumed:
+        # The engine loads before the folder is claimed, so that a model that does not exist leaves no empty run.
+        infer.start(plan, prepared)
+        _tell_unfinished(context, draft)
+        path = context.folder or Run.claim(context.output_dir).path
+        plan = saved = replace(draft, run_dir=str(path))
+    run = Run(Path(plan.run_dir))
+    _save(context, run, saved)
+    say(f"run folder: {run.path}")
+    outcomes = infer.run(plan, prepared, is_debug=config.debug)
+    if config.mode is Mode.infer:
+        for outcome in outcomes:
+            print(outcome.line())
+        return (0 if all(o.is_whole for o in outcomes) else 3), [], plan.summary
+    failures = [(o.task, o.failure) for o in outcomes if o.failure is not None]
+    return _told(run, score.run(plan, failures, is_debug=config.debug), plan.summary)
+
+
+def _tell_unfinished(context: Context, draft: Plan) -> None:
+    other = find.unfinished(draft, context.output_dir)
+    if other is not None:
+        say(f"An unfinished run of the same address is there: {other.run.path}. --resume would go on with it.")
+
+
+def _resumed(context: Context, draft: Plan) -> tuple[Plan, Plan]:
+    """(the plan of the cells asked for now, the whole plan of the run to save)."""
+    config = context.config
+    if config.reuse is not None:
+        stored = find.by_name(config.reuse, context.output_dir)
+        lines = merge.different(draft, stored.plan)
+        if lines:
+            raise Fault(
+                f"{stored.run.path} was made with other settings and is not resumed onto: {'; '.join(lines)}. Give its "
+                "settings, or start a new run without --resume."
+            )
+    else:
+        stored = find.for_resume(draft, context.output_dir)
+    draft = build(config, context.typed, merge.inherited(stored.plan))
+    if "limit" not in context.keys:
+        limits = {c.name: c.limit for c in stored.plan.cells}
+        draft = replace(draft, cells=tuple(replace(c, limit=limits[c.name]) for c in draft.cells))
+    saved = replace(merge.extended(stored.plan, draft), run_dir=str(stored.run.path), model=draft.model)
+    say(f"Resuming {stored.run.path}.")
+    grown = {c.name: c for c in saved.cells}
+    cells = tuple(replace(grown[c.name], limit=c.limit) for c in draft.cells)
+    return replace(saved, cells=cells, mode=draft.mode), saved
+
+
+def _save(context: Context, run: Run, plan: Plan) -> None:
+    write_text_atomic(run.config_file(context.time, os.getpid()), context.yaml)
+    write_text_atomic(run.plan_file, to_json(replace(plan, run_dir="")))
+
+
+def evaluate(context: Context) -> Outcome:
+    """--mode eval: score saved rows. The stored plan decides all about inference, the command line the metrics."""
+    stored, plan = _stored(context)
+    say(f"Scoring {stored.run.path}.")
+    write_text_atomic(stored.run.config_file(context.time, os.getpid()), context.yaml)
+    records = score.run(plan, (), is_debug=context.config.debug)
+    return _told(stored.run, records, plan.summary)
+
+
+def view(context: Context) -> Outcome:
+    """--mode viz: the summary of the stored results again."""
+    stored, plan = _stored(context)
+    records = summarize.stored_records(stored.run, plan)
+    return _told(stored.run, records, plan.summary)
+
+
+def _stored(context: Context) -> tuple[find.Stored, Plan]:
+    config = context.config
+    draft = build(config, context.typed) if not config.reuse else None
+    if draft is None:
+        stored = find.by_name(str(config.reuse), context.output_dir)
+        plan = merge.reused(config, context.typed, context.keys, stored)
+    else:
+        stored = find.for_eval(draft, context.output_dir)
+        plan = merge.for_eval(config, context.typed, stored)
+    return stored, replace(plan, run_dir=str(stored.run.path))
+
+
+def _told(run: Run, records: Sequence[Record], settings: Pairs) -> Outcome:
+    summarize.run(run, records, dict(settings))
+    return (0 if all(r.state == "complete" for r in records) else 3), list(records), settings

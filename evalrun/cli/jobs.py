@@ -1,0 +1,97 @@
+"""The jobs of one command: one, or the many of a sweep. Each composes into a plan and goes through its stages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+from evalrun.cli.arguments import Arguments
+from evalrun.cli.shield import shielded
+from evalrun.config import Mode, RunConfig
+from evalrun.config.composing import to_run_config, to_yaml, unresolved
+from evalrun.errors import Fault
+from evalrun.plan import secrets
+from evalrun.types import Record
+
+STOP_CODES = (130, 143)
+
+
+class Jobs:
+    """Runs each composed job and remembers how it ended, for the exit code and the joint summary."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+        self.codes: list[int] = []
+        self.records: list[Record] = []
+        self.sweep: Path | None = None
+        self._settings: Any = ()
+
+    def claim_sweep(self) -> Path:
+        """The folder of a sweep: its jobs and its joint summary."""
+        from evalrun.store.layout import Run
+
+        self.sweep = Run.claim(Path(self.arguments.value("output_dir") or "outputs")).path.resolve()
+        return self.sweep
+
+    def run(self, cfg: Any) -> None:
+        """One job, called by Hydra. Never raises: an error would end the sweep's other jobs."""
+        if any(code in STOP_CODES for code in self.codes):
+            return
+        self.codes.append(shielded(lambda: self._one(cfg), self.arguments.value("debug") == "true"))
+
+    def _one(self, cfg: Any) -> int:
+        from evalrun.cli import job
+
+        secrets.refuse_env_in_prompts(unresolved(cfg))
+        config = to_run_config(cfg)
+        context = job.Context(
+            config=config,
+            typed=tuple(self.arguments.overrides),
+            yaml=to_yaml(cfg),
+            folder=self._job_folder(),
+            time=f"{dt.datetime.now().astimezone():%Y%m%d_%H%M%S}",
+        )
+        code, records, settings = _stages(config)(context)
+        self.records += records
+        self._settings = settings
+        return int(code)
+
+    def _job_folder(self) -> Path | None:
+        if self.sweep is None:
+            return None
+        from hydra.core.hydra_config import HydraConfig
+
+        return self.sweep / str(HydraConfig.get().job.num)
+
+    def close(self) -> None:
+        """Free what the jobs left warm."""
+        from evalrun.backends import close_warm
+
+        close_warm()
+
+    def finish(self) -> int:
+        """Write the joint summary of a sweep; the exit code of all jobs together."""
+        if self.sweep is not None and self.records:
+            from evalrun.stages import summarize
+
+            summarize.joint(self.sweep, self.records, dict(self._settings))
+        return exit_code(self.codes)
+
+
+def _stages(config: RunConfig) -> Any:
+    from evalrun.cli import job, preview
+
+    if config.dry_run:
+        if config.mode not in (Mode.all, Mode.infer):
+            raise Fault(f"--dry-run shows what would be asked; --mode {config.mode.value} asks nothing.")
+        return preview.run
+    return {Mode.all: job.ask, Mode.infer: job.ask, Mode.eval: job.evaluate, Mode.viz: job.view}[config.mode]
+
+
+def exit_code(codes: list[int]) -> int:
+    """One code for many jobs: a stop first, then an internal fault, then asked wrongly, then failed tasks."""
+    for code in (*STOP_CODES, 1, 2, 3):
+        if code in codes:
+            return code
+    return 0

@@ -1,0 +1,72 @@
+"""--dry-run: the plan, how many requests it makes, one rendered prompt. Sends nothing, writes nothing."""
+
+from __future__ import annotations
+
+from evalrun import backends
+from evalrun.cli.job import Context, Outcome
+from evalrun.errors import EvalrunError, visible
+from evalrun.plan import build
+from evalrun.stages import infer
+from evalrun.types import Cell, Generate, MetricPlan, Plan
+
+
+def run(context: Context) -> Outcome:
+    """Print what the same command without --dry-run would ask."""
+    plan = build(context.config, context.typed)
+    backends.check(plan.model)
+    prepared = infer.prepare(plan)
+    total = sum(len(item.docs) * item.cell.n for item in prepared)
+    print(f"model {plan.model.name}: backend {plan.model.backend}, path {plan.model.path or 'asked of the server'}")
+    for item in prepared:
+        print(_cell_text(item.cell, len(item.docs), item.failure))
+    print(f"\nrequests: {total} answers in all. Nothing was sent or written.")
+    first = next((item for item in prepared if item.docs), None)
+    if first is not None and first.messages is not None:
+        doc = first.docs[0]
+        request = Generate(doc.id, first.messages[doc.id], (0,), first.cell.sampling, 0)
+        print(f"\nprompt of document {doc.id} (task {first.cell.name}):\n{_prompt_text(plan, request)}")
+    return (3 if any(item.failure for item in prepared) else 0), [], plan.summary
+
+
+def _cell_text(cell: Cell, n_docs: int, failure: str | None) -> str:
+    origins = dict(cell.origins)
+    sampling = cell.sampling
+    lines = [
+        "",
+        f"task {cell.name}, version {cell.version}, address {cell.ask_id}",
+        f"  dataset      {cell.dataset.path}" + (f" [{cell.dataset.split}]" if cell.dataset.split else ""),
+        f"  documents    {n_docs}" + (f" (limit {cell.limit})" if cell.limit is not None else ""),
+        f"  few-shot     {cell.fewshot.n}",
+        f"  n            {cell.n}  ({origins.get('n', 'default')})",
+        f"  temperature  {sampling.temperature:g}  ({origins.get('temperature', 'default')})",
+        f"  max_tokens   {sampling.max_tokens}  ({origins.get('max_tokens', 'task')})",
+        f"  top_p        {sampling.top_p:g}; top_k, min_p, repetition_penalty: {_others(cell)}",
+        f"  scorer       {cell.extract or 'exact text'}",
+    ]
+    lines += [f"  metric       {_metric_text(m)}" for m in cell.metrics]
+    if failure is not None:
+        lines.append(f"  FAILED       {visible(failure)}")
+    return "\n".join(lines)
+
+
+def _others(cell: Cell) -> str:
+    named = [(k, getattr(cell.sampling, k)) for k in ("top_k", "min_p", "repetition_penalty")]
+    return ", ".join(f"{k}={v:g}" for k, v in named if v is not None) or "the engine's default"
+
+
+def _metric_text(metric: MetricPlan) -> str:
+    params = ", ".join(f"{k}={v}" for k, v in metric.params if v is not None)
+    origins = ", ".join(f"{k}: {v}" for k, v in metric.origins)
+    return f"{metric.key}({params})" + (f"  [{origins}]" if origins else "")
+
+
+def _prompt_text(plan: Plan, request: Generate) -> str:
+    try:
+        backend = backends.create(plan.model)
+        try:
+            return visible(backend.render(request))
+        finally:
+            backend.close()
+    except EvalrunError as error:
+        lines = [f"[{m.role}]\n{visible(m.content)}" for m in request.messages]
+        return "\n".join([*lines, f"(the chat template is not applied here: {error})"])

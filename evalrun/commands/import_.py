@@ -1,0 +1,98 @@
+"""evalrun import FILE: saved predictions of others become a run that --mode eval scores."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+from evalrun import __version__
+from evalrun.errors import Fault
+from evalrun.interop.columns import Imported, read
+from evalrun.plan import build, to_json
+from evalrun.store import docs as doc_store
+from evalrun.store.layout import Run, write_text_atomic
+from evalrun.store.predictions import Writer
+from evalrun.types import Cell, Plan
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Fault(f"evalrun import: {message}. {self.format_usage().strip()}")
+
+
+def main(argv: list[str]) -> int:
+    """Read the file, write the run, say how to score it. Returns the exit code."""
+    args = _parser().parse_args(argv)
+    plan = _plan(args, 1)
+    cell = plan.cells[0]
+    imported = read(cell, args.prediction.split(","), args.id)
+    if imported.n > 1:
+        plan = _plan(args, imported.n)
+    run = Run.claim(Path(args.output_dir))
+    _write(run, plan, plan.cells[0], imported)
+    print(
+        f"{len(imported.docs)} documents x {imported.n} samples of model {args.model}, task {args.task}: {run.path}\n"
+        f"score them: evalrun --mode eval --reuse {run.path}"
+    )
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="evalrun import", description=__doc__, allow_abbrev=False)
+    parser.add_argument("file", help=".jsonl, .json, .csv, .tsv, .parquet or .arrow")
+    parser.add_argument("--question", required=True, metavar="COLUMN", help="dots reach into nested values")
+    parser.add_argument("--gold", required=True, metavar="COLUMN")
+    parser.add_argument("--prediction", required=True, metavar="COLUMN[,COLUMN]", help="several: one per sample")
+    parser.add_argument("--task", required=True, help="the task whose scorer and metrics apply")
+    parser.add_argument("--model", required=True, help="the name that the tables show")
+    parser.add_argument("--id", metavar="COLUMN", help="rows that share it are samples of one document")
+    parser.add_argument("--output-dir", default="outputs")
+    return parser
+
+
+def _plan(args: argparse.Namespace, n: int) -> Plan:
+    from evalrun.config import composing, places
+    from evalrun.config.quoting import quoted
+    from evalrun.errors import unknown
+
+    tasks = places.names("task")
+    if args.task not in tasks:
+        raise unknown("task", args.task, tasks, "--task")
+    if not Path(args.file).expanduser().is_file():
+        raise Fault(f"There is no file {args.file} to import.")
+    at = f"tasks.{args.task}.dataset"
+    file = quoted(str(Path(args.file).expanduser().resolve()))
+    overrides = [
+        "mode=infer", "model=replay", f"model.name={quoted(args.model)}", f"model.path={file}", f"task={args.task}",
+        f"{at}.path={file}", f"{at}.name=null", f"{at}.revision=null", f"++{at}.columns.query={quoted(args.question)}",
+        f"++{at}.columns.gold={quoted(args.gold)}", f"++{at}.columns.id={quoted(args.id) if args.id else 'null'}",
+        f"num_return_sequences={n if n > 1 else 'null'}",
+    ]  # fmt: skip
+    try:
+        config = composing.composed(overrides)
+    except composing.ERRORS as error:
+        raise Fault(
+            f"The configuration of task {args.task} cannot be composed: {str(error).splitlines()[0]}"
+        ) from error
+    columns = config.tasks[args.task].dataset.columns
+    config.tasks[args.task].dataset.columns = {k: v for k, v in columns.items() if v is not None}
+    return replace(build(config), notes=(f"imported from {Path(args.file).name}",))
+
+
+def _write(run: Run, plan: Plan, cell: Cell, imported: Imported) -> None:
+    model = plan.model.name
+    metadata = {
+        "ask_id": cell.ask_id,
+        "content": json.dumps({"dataset": imported.digest, "engine": "import"}),
+        "n": str(cell.n),
+        "evalrun": __version__,
+    }
+    doc_store.write_docs(run, model, cell.name, imported.docs, {}, metadata)
+    with Writer(run, model, cell.name, metadata) as writer:
+        for reply in imported.replies:
+            writer.append(reply)
+        writer.finalize([doc.id for doc in imported.docs])
+    write_text_atomic(run.plan_file, to_json(plan))

@@ -1,0 +1,68 @@
+"""Where the configuration files lie: ours, those of installed add-ons, and the user's."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from evalrun.errors import Fault
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def own(folder: str) -> Path:
+    """conf or tasks_yaml: inside the package (a wheel) or beside it (a checkout)."""
+    inside = PACKAGE / folder
+    return inside if inside.is_dir() else PACKAGE.parent / folder
+
+
+def add_ons() -> list[Path]:
+    """Folders of the entry-point group evalrun.conf: `pip install evalrun-mytasks` adds tasks."""
+    folders = []
+    for point in entry_points(group="evalrun.conf"):
+        spec = find_spec(point.value)
+        places = list(spec.submodule_search_locations or []) if spec else []
+        if not places:
+            raise Fault(f"The add-on {point.name} names the package {point.value}, which has no folder.")
+        folders.append(Path(places[0]))
+    return folders
+
+
+def sources(config_dir: str | None) -> list[Path]:
+    """All folders that hold groups of configuration files, the user's last. Fault where config_dir is none."""
+    found = [own("conf"), own("tasks_yaml"), *add_ons()]
+    if config_dir is not None:
+        folder = Path(config_dir).expanduser()
+        if not folder.is_dir():
+            raise Fault(
+                f"--config-dir {config_dir} is not a folder. It should hold task/NAME.yaml, model/NAME.yaml, ..."
+            )
+        found.append(folder.resolve())
+    return found
+
+
+def names(group: str, config_dir: str | None = None) -> dict[str, Path]:
+    """Name -> file of one group (task, suite, model, dataset, metric, judge, summary) over all sources.
+
+    Fault for a name that exists in two sources: Hydra would silently take one of them.
+    """
+    found: dict[str, Path] = {}
+    for source in sources(config_dir):
+        for path in sorted((source / group).glob("*.yaml")):
+            if path.stem in found:
+                raise Fault(
+                    f"{group} {path.stem} exists twice: {found[path.stem]} and {path}. Rename one of the two files."
+                )
+            found[path.stem] = path
+    return found
+
+
+def check_headers(config_dir: str | None) -> None:
+    """Fault for a task file whose first line does not put it at tasks.NAME: Hydra would place it elsewhere."""
+    for name, path in names("task", config_dir).items():
+        with path.open(encoding="utf-8-sig") as file:
+            first = file.readline().strip()
+        wanted = f"# @package tasks.{name}"
+        if first.split() != wanted.split():
+            raise Fault(f"{path}:1: the first line of a task file must be {wanted!r}; got {first[:80]!r}.")

@@ -1,0 +1,173 @@
+"""The Hydra-facing types. Mutable on purpose: OmegaConf cannot merge into nested frozen dataclasses.
+
+`plan` turns a RunConfig into the frozen Plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Optional
+
+from omegaconf import MISSING
+
+# OmegaConf reads these annotations at run time, hence Optional[...] and not `X | None`.
+# ruff: noqa: UP045
+
+
+class Mode(Enum):
+    """What one command does: infer asks the model, eval scores saved rows, viz writes the summary again."""
+
+    all = "all"
+    infer = "infer"
+    eval = "eval"
+    viz = "viz"
+
+
+class Chat(Enum):
+    """auto: the model's chat template where it has one; template: it must; raw: the text as it is."""
+
+    auto = "auto"
+    template = "template"
+    raw = "raw"
+
+
+@dataclass
+class ModelConfig:
+    """conf/model/NAME.yaml. See types.planning.ModelPlan for the meaning of each key."""
+
+    name: str = MISSING
+    backend: str = MISSING
+    path: Optional[str] = None
+    revision: Optional[str] = None
+    tokenizer: Optional[str] = None
+    dtype: str = "auto"
+    chat: Chat = Chat.auto
+    system: Optional[str] = None
+    reasoning: Optional[bool] = None
+    max_model_len: Optional[int] = None
+    trust_remote_code: bool = False
+    max_tokens: Optional[int] = None
+    temperature: Optional[float] = None
+    top_p: Optional[float] = None
+    top_k: Optional[int] = None
+    min_p: Optional[float] = None
+    repetition_penalty: Optional[float] = None
+    stop: Optional[list[str]] = None
+    batch_size: Optional[int] = None
+    device: str = "auto"
+    engine: dict[str, Any] = field(default_factory=dict)
+    base_url: Optional[str] = None
+    api_key_env: Optional[str] = None
+    concurrency: int = 32
+    retries: int = 4
+    connect_timeout_s: float = 10.0
+    first_token_timeout_s: float = 600.0
+    idle_timeout_s: float = 120.0
+    total_timeout_s: float = 1800.0
+    extra_body: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class DatasetConfig:
+    """conf/dataset/NAME.yaml. At the root all keys are absent: an override layer for the only task."""
+
+    path: Optional[str] = None
+    name: Optional[str] = None
+    split: Optional[str] = None
+    revision: Optional[str] = None
+    columns: dict[str, Any] = field(default_factory=dict)
+    filter: dict[str, Any] = field(default_factory=dict)
+    cluster: Optional[str] = None
+    gold_form: Optional[str] = None
+    index_base: Optional[int] = None
+
+
+@dataclass
+class PromptConfig:
+    """Jinja2 templates of a task."""
+
+    template: str = "{{ query }}"
+    answer: str = "{{ gold }}"
+    system: Optional[str] = None
+    separator: str = "\n\n"
+
+
+@dataclass
+class FewshotConfig:
+    """Examples before the question."""
+
+    n: int = 0
+    rule: str = "first"
+    split: Optional[str] = None
+    path: Optional[str] = None
+    seed: int = 0
+
+
+@dataclass
+class SamplingConfig:
+    """What the task's protocol says about drawing. A key of the model's wins over it."""
+
+    max_tokens: int = 512
+    temperature: Optional[float] = None
+    top_p: Optional[float] = None
+    stop: list[str] = field(default_factory=list)
+
+
+@dataclass
+class TaskConfig:
+    """tasks_yaml/task/NAME.yaml: one benchmark."""
+
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    prompt: PromptConfig = field(default_factory=PromptConfig)
+    fewshot: FewshotConfig = field(default_factory=FewshotConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    extract: Optional[str] = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    subsets: list[str] = field(default_factory=list)
+    limit: Optional[int] = None
+    description: str = ""
+    source: str = ""
+
+
+@dataclass
+class SummaryConfig:
+    """conf/summary/NAME.yaml: how tables look."""
+
+    name: str = "table"
+    percent: bool = True
+    digits: int = 2
+    show_ci: bool = False
+
+
+@dataclass
+class JudgeConfig:
+    """conf/judge/NAME.yaml. none: no judge."""
+
+    name: Optional[str] = None
+
+
+@dataclass
+class RunConfig:
+    """The whole configuration of a run."""
+
+    mode: Mode = Mode.all
+    model: ModelConfig = field(default_factory=ModelConfig)
+    tasks: dict[str, TaskConfig] = field(default_factory=dict)
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    task_params: dict[str, Any] = field(default_factory=dict)
+    judge: JudgeConfig = field(default_factory=JudgeConfig)
+    summary: SummaryConfig = field(default_factory=SummaryConfig)
+    suite_name: Optional[str] = None
+    num_return_sequences: Any = None
+    limit: Any = None
+    seed: int = 0
+    max_error_rate: float = 0.0
+    allow_equal_samples: bool = False
+    first_n: bool = False
+    reuse: Optional[str] = None
+    resume: bool = False
+    dry_run: bool = False
+    debug: bool = False
+    output_dir: str = "outputs"

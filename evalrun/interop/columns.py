@@ -1,0 +1,78 @@
+"""Predictions of others in a table (JSONL, CSV, Parquet, Arrow): one row a sample, or one column a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from evalrun.backends.base import answered
+from evalrun.errors import Fault, unknown
+from evalrun.tasks.docs import make_docs
+from evalrun.tasks.rows import Rows, load_rows
+from evalrun.tasks.values import as_text, column_names, is_absent, lookup
+from evalrun.types import Cell, Doc, Kind, Reply
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Documents and their saved samples. n: samples per document."""
+
+    docs: tuple[Doc, ...]
+    replies: tuple[Reply, ...]
+    n: int
+    digest: str
+
+
+def read(cell: Cell, predictions: Sequence[str], id_column: str | None) -> Imported:
+    """Read `cell.dataset` (a local file) with its saved predictions.
+
+    predictions: the columns that hold answers, one per sample; dots reach into nested values. id_column: rows that
+    share its value are samples of one document, in file order; without it every row is a document. Answers are
+    taken as they stand (no stop string is applied); a reasoning part is split off; null is "no answer".
+    Fault: an unknown column, an answer that is no text, documents with different numbers of samples.
+    """
+    rows = load_rows(cell.dataset)
+    for column in predictions:
+        if all(is_absent(lookup(row, column)) for row in rows.rows[:1000]):
+            raise unknown("column", column, column_names(rows.rows[:100]), f"--prediction of {rows.source}")
+    groups = _groups(rows, id_column)
+    firsts = [places[0] for places in groups]
+    kept = replace(rows, rows=[rows.rows[i] for i in firsts], numbers=[rows.numbers[i] for i in firsts])
+    docs = make_docs(cell.name, cell.subset, cell.dataset, kept, cell.limit)
+    replies: list[Reply] = []
+    sizes = {len(places) * len(predictions) for places in groups[: len(docs)]}
+    if len(sizes) > 1:
+        raise Fault(
+            f"{rows.source}: the documents have different numbers of samples ({min(sizes)} to {max(sizes)}, by "
+            f"--id {id_column}). Every document needs the same number; nothing is filled up or dropped."
+        )
+    for doc, places in zip(docs, groups, strict=False):
+        texts = [_text(rows, i, column) for i in places for column in predictions]
+        replies += [_reply(doc, index, text) for index, text in enumerate(texts)]
+    return Imported(tuple(docs), tuple(replies), sizes.pop(), rows.digest)
+
+
+def _groups(rows: Rows, id_column: str | None) -> list[list[int]]:
+    if id_column is None:
+        return [[i] for i in range(len(rows))]
+    groups: dict[str, list[int]] = {}
+    for i, row in enumerate(rows.rows):
+        value = as_text(lookup(row, id_column))
+        if value is None:
+            raise Fault(f"{rows.place(i)} has no value in the --id column {id_column}.")
+        groups.setdefault(value, []).append(i)
+    return list(groups.values())
+
+
+def _text(rows: Rows, i: int, column: str) -> str | None:
+    value = lookup(rows.rows[i], column)
+    if is_absent(value):
+        return None
+    text = as_text(value)
+    if text is None:
+        raise Fault(f"{rows.place(i)}: column {column} holds a {type(value).__name__}, not the text of an answer.")
+    return text
+
+
+def _reply(doc: Doc, index: int, text: str | None) -> Reply:
+    return answered(Reply(doc.id, Kind.GENERATE.value, index), text, finish_reason=None)

@@ -1,0 +1,98 @@
+"""What a run asks, as written, and the hash of it. Needs no dataset, tokenizer or network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from evalrun.config import ModelConfig, TaskConfig
+from evalrun.types import Json, Pairs
+
+# Model keys that say where or how fast, never what is answered.
+_NOT_ASKED = {
+    "batch_size", "device", "base_url", "api_key_env", "concurrency", "retries", "trust_remote_code",
+    "connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s", "engine",
+}  # fmt: skip
+
+# Engine settings that change answers; all others (memory, parallelism) do not count.
+_ENGINE_ASKED = {
+    "quantization", "kv_cache_dtype", "hf_overrides", "rope_scaling", "speculative_config", "chat_template",
+    "tokenizer_mode", "load_format",
+}  # fmt: skip
+
+_DATA_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".arrow", ".arrows", ".gz", ".gguf")
+
+
+def asked_of(model: ModelConfig, task: TaskConfig, subset: str | None, seed: int) -> Pairs:
+    """Everything that changes what is asked or answered, as dotted key -> value; absent values are left out."""
+    parts: dict[str, Any] = {"seed": seed}
+    if subset is not None:
+        parts["subset"] = subset
+    parts |= {f"model.{k}": v for k, v in _flat(model) if k.split(".")[0] not in _NOT_ASKED}
+    parts |= {f"model.engine.{k}": v for k, v in model.engine.items() if k in _ENGINE_ASKED}
+    for part in ("dataset", "prompt", "fewshot", "sampling"):
+        parts |= {f"{part}.{k}": v for k, v in _flat(getattr(task, part))}
+    for key in ("model.path", "model.tokenizer", "dataset.path", "fewshot.path"):
+        if isinstance(parts.get(key), str):
+            parts[key] = shareable(parts[key])
+    return tuple((key, _json(value)) for key, value in sorted(parts.items()) if not _is_absent(value))
+
+
+def ask_id(task: str, asked: Pairs) -> str:
+    """16 hex digits: SHA-256 over the task's name and what is asked."""
+    text = json.dumps([task, asked], ensure_ascii=True, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def task_version(task: TaskConfig) -> str:
+    """6 hex digits over the task's definition: dataset, prompt, few-shot rule, sampling, extraction."""
+    dataset = [(k, shareable(v) if k == "path" and isinstance(v, str) else v) for k, v in _flat(task.dataset)]
+    parts = [dataset, list(_flat(task.prompt)), list(_flat(task.fewshot)), list(_flat(task.sampling)), task.extract]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:6]
+
+
+def is_local(path: str) -> bool:
+    """True for a path that is written as a local one; says nothing of whether it exists."""
+    return path.startswith(("/", "./", "../", "~")) or path in (".", "..") or path.lower().endswith(_DATA_SUFFIXES)
+
+
+def shareable(path: str) -> str:
+    """A local path by its file name, so that every machine finds the same address; a hub name as it is."""
+    return PurePath(path).name if is_local(path) else path
+
+
+def differing(ours: Pairs, theirs: Pairs) -> list[str]:
+    """Lines `key: stored X, asked Y` for every key that differs, sorted by key."""
+    mine, other = dict(ours), dict(theirs)
+    keys = sorted(k for k in mine.keys() | other.keys() if mine.get(k) != other.get(k))
+    return [f"{k}: stored {_shown(other.get(k))}, asked {_shown(mine.get(k))}" for k in keys]
+
+
+def _shown(value: Json) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _flat(config: Any) -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    items = [(f.name, getattr(config, f.name)) for f in fields(config)] if is_dataclass(config) else config.items()
+    for key, value in items:
+        if isinstance(value, Mapping):
+            rows += [(f"{key}.{k}", v) for k, v in _flat(value)]
+        else:
+            rows.append((str(key), value.value if isinstance(value, Enum) else value))
+    return rows
+
+
+def _json(value: Any) -> Json:
+    if isinstance(value, list | tuple):
+        return tuple(_json(v) for v in value)
+    return value
+
+
+def _is_absent(value: Any) -> bool:
+    return value is None or value == "" or value == [] or value == {}

@@ -1,0 +1,131 @@
+"""The stored run that a command means: by address, by name, or the newest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalrun.errors import Fault, nearest
+from evalrun.plan.address import differing
+from evalrun.plan.json_form import from_json
+from evalrun.store import docs, layout, predictions
+from evalrun.types import Cell, Plan
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A run folder and the plan that it was made with."""
+
+    run: layout.Run
+    plan: Plan
+
+    def cell(self, name: str) -> Cell | None:
+        """The cell of that name, if the run has one."""
+        return next((c for c in self.plan.cells if c.name == name), None)
+
+    def is_complete(self, cell: Cell) -> bool:
+        """True where every row that the plan asks for has been written and put into its final file."""
+        model = self.plan.model.name
+        if not predictions.is_final(self.run, model, cell.name):
+            return False
+        n_docs = docs.count(self.run, model, cell.name)
+        return n_docs is not None and predictions.count(self.run, model, cell.name) >= n_docs * cell.n
+
+
+def stored_runs(output_dir: Path) -> list[Stored]:
+    """All runs below the folder, oldest first. Folders without a readable plan are passed over."""
+    found = []
+    for run in layout.find_runs(output_dir):
+        try:
+            found.append(load(run.path))
+        except Fault:
+            continue
+    return found
+
+
+def load(path: Path) -> Stored:
+    """The run in that folder. Fault where it is none, or a sweep of several."""
+    run = layout.Run(path)
+    if not run.plan_file.is_file():
+        jobs = sorted(str(p.parent.parent) for p in path.glob("*/configs/plan.json"))
+        if jobs:
+            raise Fault(f"{path} is a sweep of {len(jobs)} runs. Name one of them: {', '.join(jobs[:10])}.")
+        raise Fault(f"{path} is not a run folder: it has no configs/plan.json.")
+    return Stored(run, from_json(layout.load_plan_text(run), str(run.plan_file)))
+
+
+def by_name(reuse: str, output_dir: Path) -> Stored:
+    """--reuse PATH, a time stamp within output_dir, or `latest` (by the time inside the plan)."""
+    if reuse == "latest":
+        runs = stored_runs(output_dir)
+        if not runs:
+            raise Fault(
+                f"--reuse latest: there is no run in {output_dir}. Run --mode infer first, or set output_dir=DIR."
+            )
+        return runs[-1]
+    for candidate in (output_dir / reuse, Path(reuse).expanduser()):
+        if candidate.is_dir():
+            return load(candidate)
+    known = [str(s.run.path.relative_to(output_dir)) for s in stored_runs(output_dir)]
+    hint = nearest(reuse, known)
+    guess = f" Did you mean {hint}?" if hint else ""
+    raise Fault(
+        f"--reuse {reuse}: no such run, neither as a folder nor in {output_dir}.{guess} "
+        f"Newest: {', '.join(reversed(known[-5:])) or 'none'}. `--reuse latest` takes the newest."
+    )
+
+
+def matching(draft: Plan, output_dir: Path) -> list[Stored]:
+    """Runs that hold every cell of the draft at the same address, oldest first."""
+    wanted = {(c.name, c.ask_id) for c in draft.cells}
+    return [
+        s
+        for s in stored_runs(output_dir)
+        if s.plan.model.name == draft.model.name and wanted <= {(c.name, c.ask_id) for c in s.plan.cells}
+    ]
+
+
+def for_eval(draft: Plan, output_dir: Path) -> Stored:
+    """The newest complete run of the draft's address, else the newest. Fault where there is none."""
+    runs = matching(draft, output_dir)
+    complete = [s for s in runs if all(s.is_complete(c) for c in s.plan.cells if c.name in _names(draft))]
+    if runs:
+        return (complete or runs)[-1]
+    raise _none(
+        draft, output_dir, "There are no saved predictions of this address", "--mode infer with the same settings"
+    )
+
+
+def for_resume(draft: Plan, output_dir: Path) -> Stored:
+    """The newest run of the draft's address. Fault that names the differing keys where only others exist."""
+    runs = matching(draft, output_dir)
+    if runs:
+        return runs[-1]
+    raise _none(draft, output_dir, "There is no run of this address to resume", "the same command without --resume")
+
+
+def unfinished(draft: Plan, output_dir: Path) -> Stored | None:
+    """The newest run of the draft's address that is not complete, to tell the user of it."""
+    runs = [s for s in matching(draft, output_dir) if not all(s.is_complete(c) for c in s.plan.cells)]
+    return runs[-1] if runs else None
+
+
+def _names(plan: Plan) -> set[str]:
+    return {c.name for c in plan.cells}
+
+
+def _none(draft: Plan, output_dir: Path, what: str, way_out: str) -> Fault:
+    names = ", ".join(sorted(_names(draft)))
+    text = f"{what} in {output_dir}: model {draft.model.name}, task {names}."
+    for stored in reversed(stored_runs(output_dir)):
+        for cell in draft.cells:
+            other = stored.cell(cell.name)
+            if other is None or stored.plan.model.name != draft.model.name or other.ask_id == cell.ask_id:
+                continue
+            lines = "; ".join(differing(cell.asked, other.asked))
+            return Fault(
+                f"{text} The nearest is {stored.run.path}, which was made with other settings ({lines}). Give its "
+                f"settings, name it with --reuse {stored.run.path}, or run {way_out}."
+            )
+    wanted = layout.Run(output_dir / "<time>").predictions_file(draft.model.name, draft.cells[0].name)
+    return Fault(f"{text} Expected a file such as {wanted}. Run {way_out} first.")

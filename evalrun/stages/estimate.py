@@ -1,0 +1,127 @@
+"""Verdicts -> statistics per document -> estimates with error, counts, bounds and signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from evalrun import __version__
+from evalrun.metrics import naming
+from evalrun.metrics.base import Metric, Output, Statistic
+from evalrun.stats.errorbars import MeanError, mean_error
+from evalrun.types import Cell, Doc, Estimate, MetricPlan, Samples, State, Status, Verdict
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One metric over all documents. rows: statistics, None for a document that cannot be scored."""
+
+    metric: Metric
+    plan: MetricPlan
+    docs: tuple[Doc, ...]
+    samples: tuple[Samples, ...]
+    verdicts: tuple[tuple[Verdict, ...], ...]
+    rows: tuple[tuple[Statistic, ...] | None, ...]
+
+    @property
+    def n_scored(self) -> int:
+        """Documents that are in the matrix."""
+        return sum(row is not None for row in self.rows)
+
+    def columns_over_all(self) -> dict[str, list[Statistic | None]]:
+        """Column name -> one value per document, None where it is not scored."""
+        return {
+            column.name: [None if row is None else row[i] for row in self.rows]
+            for i, column in enumerate(self.metric.columns)
+        }
+
+
+def statistics_of(
+    metric: Metric,
+    plan: MetricPlan,
+    docs: Sequence[Doc],
+    samples: Sequence[Samples],
+    verdicts: Sequence[Sequence[Verdict]],
+) -> Scored:
+    """The statistics of every document, from its first n samples. A verdict without a value leaves it out."""
+    n = plan.n
+    cut = tuple(Samples(s.texts[:n], s.failed[:n]) for s in samples)
+    heads = tuple(tuple(v[:n]) for v in verdicts)
+    places = [i for i, head in enumerate(heads) if all(v.value is not None for v in head)]
+    rows: list[tuple[Statistic, ...] | None] = [None] * len(docs)
+    found = metric.score_batch([docs[i] for i in places], [cut[i] for i in places], [heads[i] for i in places])
+    for place, row in zip(places, found, strict=True):
+        rows[place] = row
+    return Scored(metric, plan, tuple(docs), cut, heads, tuple(rows))
+
+
+def estimates_of(item: Scored, cell: Cell, statuses: Sequence[Sequence[str]]) -> tuple[Estimate, ...]:
+    """One Estimate per output of the metric. value is None where no document could be scored."""
+    matrix = _matrix(item.metric, [row for row in item.rows if row is not None])
+    n = item.plan.n
+    flat = [verdict for head in item.verdicts for verdict in head]
+    unscored = sum(v.state in (State.ERROR, State.TIMEOUT) for v in flat)
+    shared = {
+        "metric": item.plan.key,
+        "version": item.metric.version,
+        "rerun_stderr": None,
+        "n_docs": len(item.docs),
+        "n": n,
+        "n_scored": item.n_scored,
+        "n_error": sum(Status(s).is_failure for row in statuses for s in row[:n]) + unscored,
+        "n_truncated": sum(s == Status.TRUNCATED.value for row in statuses for s in row[:n]),
+        "n_unparsed": sum(v.state is State.UNPARSED for v in flat),
+    }
+    return tuple(_estimate(item, cell, output, matrix, shared) for output in item.metric.outputs())
+
+
+def _estimate(
+    item: Scored, cell: Cell, output: Output, matrix: Mapping[str, Any], shared: Mapping[str, Any]
+) -> Estimate:
+    error = mean_error(output.per_doc(matrix), output.is_bounded) if item.n_scored else _NOTHING
+    signature = naming.signature(
+        item.metric, output, scorer=item.plan.scorer, n=item.plan.n, error=error.method, ask_id=cell.ask_id,
+        evalrun_version=__version__,
+    )  # fmt: skip
+    return Estimate(
+        display=naming.display_name(item.metric, output, item.plan.given, item.plan.is_service),
+        value=error.value if item.n_scored else None,
+        unit=output.unit,
+        is_higher_better=output.is_higher_better,
+        stderr=error.stderr,
+        ci_low=error.ci_low,
+        ci_high=error.ci_high,
+        method=error.method,
+        bounds=_bounds(item, output) if shared["n_error"] and output.is_bounded else None,
+        signature=signature,
+        **shared,
+    )
+
+
+_NOTHING = MeanError(float("nan"), None, None, None, "none")
+
+
+def _matrix(metric: Metric, rows: Sequence[tuple[Statistic, ...]]) -> dict[str, Any]:
+    types = {"int": np.int64, "float": np.float64, "label": np.str_}
+    return {
+        column.name: np.array([row[i] for row in rows], dtype=types[column.type])
+        for i, column in enumerate(metric.columns)
+    }
+
+
+def _bounds(item: Scored, output: Output) -> tuple[float, float]:
+    """The number with everything that failed taken as wrong, and as right."""
+    ends = []
+    for value in (0.0, 1.0):
+        heads = [tuple(_assumed(v, value) for v in head) for head in item.verdicts]
+        rows = item.metric.score_batch(item.docs, item.samples, heads)
+        ends.append(output.reduce(_matrix(item.metric, rows)))
+    return min(ends), max(ends)
+
+
+def _assumed(verdict: Verdict, value: float) -> Verdict:
+    is_open = verdict.value is None or verdict.state is State.FAILED
+    return replace(verdict, value=value, state=State.SCORED) if is_open else verdict

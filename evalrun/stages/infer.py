@@ -1,0 +1,228 @@
+"""Ask the model: documents x cells -> requests, minus the keys already stored -> replies -> the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from evalrun import __version__, backends
+from evalrun.backends.base import Backend, document_seed
+from evalrun.errors import Fault, TaskFailure
+from evalrun.metrics import make_scorer
+from evalrun.stages.log import TaskLog
+from evalrun.stages.progress import Progress, TaskProgress
+from evalrun.store import docs as doc_store
+from evalrun.store import results as result_store
+from evalrun.store.layout import Run
+from evalrun.store.predictions import Writer
+from evalrun.tasks import fewshot, prompt, rows
+from evalrun.tasks.docs import make_docs
+from evalrun.types import Cell, Doc, Key, Kind, Message, Plan, Reply
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A cell with its documents and prompts; or why it has none (a hub that cannot be reached)."""
+
+    cell: Cell
+    docs: tuple[Doc, ...] = ()
+    messages: Mapping[str, tuple[Message, ...]] | None = None
+    digest: str = ""
+    failure: str | None = None
+
+    def keys(self) -> list[Key]:
+        """Every key that the plan asks for, in document order."""
+        return [(d.id, Kind.GENERATE.value, i, 0) for d in self.docs for i in range(self.cell.n)]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How asking one cell ended. n_missing: keys without any row; n_failed: rows that are failures."""
+
+    task: str
+    n_rows: int
+    n_failed: int
+    n_missing: int
+    failure: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """True where every row is there and none is a failure."""
+        return self.failure is None and not self.n_missing and not self.n_failed
+
+    def line(self) -> str:
+        """One line for people."""
+        parts = [f"{self.task}: {self.n_rows} rows saved"]
+        parts += [f"{self.n_failed} failed"] if self.n_failed else []
+        parts += [f"{self.n_missing} never written"] if self.n_missing else []
+        return ", ".join(parts) + (f" ({self.failure})" if self.failure else "")
+
+
+def prepare(plan: Plan) -> tuple[Prepared, ...]:
+    """Read all data and render all messages before anything is asked. Fault for data that is not as declared.
+
+    A cell whose data lies on a hub that cannot be reached is marked as failed; the others go on.
+    """
+    prepared = []
+    for cell in plan.cells:
+        try:
+            prepared.append(_prepare(plan, cell))
+        except TaskFailure as failure:
+            prepared.append(Prepared(cell, failure=str(failure)))
+    return tuple(prepared)
+
+
+def _prepare(plan: Plan, cell: Cell) -> Prepared:
+    columns = prompt.template_columns(cell.prompt)
+    loaded = rows.load_rows(cell.dataset)
+    prompt.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
+    # The pool for few-shot examples may be the dataset's own rows, so all are read where examples are wanted.
+    pool_plan = fewshot.pool_dataset(cell.dataset, cell.fewshot)
+    is_own_pool = cell.fewshot.n > 0 and pool_plan is None
+    every = make_docs(cell.name, cell.subset, cell.dataset, loaded, None if is_own_pool else cell.limit, columns)
+    docs = every[: cell.limit] if cell.limit is not None else every
+    pool = every
+    if pool_plan is not None:
+        pool = make_docs(cell.name, cell.subset, pool_plan, rows.load_rows(pool_plan), None, columns)
+    chosen = fewshot.choose(docs, pool, cell.fewshot)
+    docs = [replace(d, fewshot=tuple(e.id for e in c)) for d, c in zip(docs, chosen, strict=True)]
+    messages = {d.id: prompt.render(cell.prompt, d, c, plan.model.system) for d, c in zip(docs, chosen, strict=True)}
+    if plan.mode != "infer":
+        _refuse_unjudgeable(cell, docs)
+    return Prepared(cell, tuple(docs), messages, loaded.digest)
+
+
+def _refuse_unjudgeable(cell: Cell, docs: Sequence[Doc]) -> None:
+    for name in sorted({dict(m.params).get("scorer") or "" for m in cell.metrics if m.scorer}):
+        scorer = make_scorer(name or None, cell.extract, where=f"task {cell.name}")
+        for doc in docs:
+            reason = scorer.check_doc(doc)
+            if reason is not None:
+                raise Fault(f"Task {cell.name}, row {doc.row + 1} of its dataset (document {doc.id}): {reason}")
+
+
+def start(plan: Plan, prepared: Sequence[Prepared]) -> None:
+    """Load the engine, where there is anything to ask. Fault: the model cannot be loaded."""
+    if any(item.docs for item in prepared):
+        backends.warm(plan.model).start()
+
+
+def run(plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False) -> tuple[Outcome, ...]:
+    """Ask for every key of the cells that is not stored. One Outcome per cell, in order.
+
+    An engine that dies fails its cell and, where it cannot be started again, those after it. Fault: the model
+    cannot be loaded, or the stored rows were made of other content.
+    """
+    outcomes = []
+    with Progress() as progress:
+        for item in prepared:
+            log_path = (
+                None if is_debug else Run(Path(plan.run_dir)).log_file("infer", plan.model.name, item.cell.name)
+            )
+            with TaskLog(log_path) as log:
+                outcomes.append(_ask_cell(plan, item, progress, log))
+    return tuple(outcomes)
+
+
+def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> Outcome:
+    name = item.cell.name
+    log.line(f"model {plan.model.name}, task {name}: n={item.cell.n}, {item.cell.sampling}")
+    if item.failure is not None:
+        log.line(item.failure)
+        return Outcome(name, 0, 0, 0, item.failure)
+    run_folder = Run(Path(plan.run_dir))
+    started = perf_counter()
+    with Writer(run_folder, plan.model.name, name, {"ask_id": item.cell.ask_id}) as writer:
+        for note in writer.notes:
+            log.line(note)
+            progress.note(f"{name}: {note}")
+        wanted = item.keys()
+        missing = writer.missing(wanted)
+        log.line(f"{len(wanted)} rows wanted, {len(missing)} to ask for")
+        failure = _ask_missing(plan, item, missing, writer, progress, log) if missing else None
+        lost = [k for k in wanted if k not in writer.stored_keys()]
+        failed = len(writer.failed_keys() & set(wanted))
+        writer.finalize([d.id for d in item.docs])
+    result_store.write_times(run_folder, plan.model.name, name, {"infer_s": perf_counter() - started})
+    log.line(f"done: {len(wanted) - len(lost)} rows, {failed} failed, {len(lost)} never written")
+    return Outcome(name, len(wanted) - len(lost), failed, len(lost), failure)
+
+
+def _ask_missing(
+    plan: Plan, item: Prepared, missing: Sequence[Key], writer: Writer, progress: Progress, log: TaskLog
+) -> str | None:
+    """Start the engine, fix the content, send the requests. The reason where the engine gave up, else None."""
+    cell, messages = item.cell, item.messages or {}
+    backend = backends.warm(plan.model)
+    if not writer.stored_keys():
+        progress.note(f"{cell.name}: loading {plan.model.name} ({plan.model.backend})")
+    backend.start()
+    content = {**backend.facts(), "dataset": item.digest}
+    _refuse_other_content(cell, content, writer)
+    requests = list(
+        prompt.requests(item.docs, messages, cell, missing, lambda doc_id: document_seed(cell.sampling.seed, doc_id))
+    )
+    _store_docs(plan, item, backend, writer, content)
+    handle = progress.task(cell.name, cell.n * len(item.docs), cell.n * len(item.docs) - len(missing))
+    try:
+        backend.run(iter(requests), _sink(writer, handle, log))
+    except TaskFailure as failure:
+        log.line(str(failure))
+        backends.close_warm()
+        return str(failure)
+    finally:
+        handle.close()
+    return None
+
+
+def _sink(writer: Writer, handle: TaskProgress, log: TaskLog) -> Callable[[Reply], None]:
+    def store(reply: Reply) -> None:
+        writer.append(reply)
+        handle.advance(reply)
+        if reply.is_failure:
+            log.line(f"{reply.doc_id} sample {reply.index}: {reply.error_type}: {reply.error_message}")
+
+    return store
+
+
+def _refuse_other_content(cell: Cell, content: Mapping[str, str], writer: Writer) -> None:
+    """Fault where stored rows came from another dataset, model or engine; else the content goes into new shards."""
+    stored = json.loads(writer.stored_metadata.get("content", "{}"))
+    lines = [
+        f"{key}: stored {stored[key]}, now {content[key]}"
+        for key in sorted(stored.keys() & content.keys())
+        if stored[key] != content[key]
+    ]
+    if lines and writer.stored_keys():
+        raise Fault(
+            f"Task {cell.name}: the stored rows were made of other content ({'; '.join(lines)}). Rows of the two do not "
+            "mix: start a new run without --resume."
+        )
+    writer.metadata.update(
+        content=json.dumps(dict(sorted({**stored, **content}.items()))),
+        n=str(cell.n),
+        evalrun=__version__,
+    )
+
+
+def _store_docs(plan: Plan, item: Prepared, backend: Backend, writer: Writer, content: Mapping[str, str]) -> None:
+    """Write the documents with their rendered prompts. Fault where a stored document has changed since."""
+    cell, run_folder, model = item.cell, writer.run, plan.model.name
+    stored = {}
+    if run_folder.docs_file(model, cell.name).exists():
+        stored = {s.doc.id: s for s in doc_store.read_docs(run_folder, model, cell.name)}
+    probe = list(prompt.requests(item.docs, item.messages or {}, cell, item.keys(), lambda _: 0))
+    prompts = {r.doc_id: backend.render(r) for r in probe}
+    changed = [d.id for d in item.docs if d.id in stored and stored[d.id].prompt not in (None, prompts[d.id])]
+    if changed and writer.stored_keys():
+        raise Fault(
+            f"Task {cell.name}: the prompts of {len(changed)} stored documents have changed ({', '.join(changed[:5])}). "
+            "Rows of the two do not mix: start a new run without --resume."
+        )
+    metadata = {"ask_id": cell.ask_id, "dataset": content["dataset"]}
+    everything = list(item.docs) + [s.doc for i, s in stored.items() if i not in prompts]
+    prompts |= {i: s.prompt for i, s in stored.items() if i not in prompts and s.prompt is not None}
+    doc_store.write_docs(run_folder, model, cell.name, everything, prompts, metadata)
