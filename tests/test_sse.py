@@ -51,9 +51,9 @@ def events_of(pieces: list[bytes]) -> list[Event]:
 
 
 def chat_of(pieces: list[bytes]) -> ChatStream:
-    stream = ChatStream()
-    for event in events_of(pieces):
-        stream.take(event)
+    stream, parser = ChatStream(), EventParser()
+    for piece in pieces:
+        stream.take_all(parser.feed(piece))
     return stream
 
 
@@ -163,6 +163,32 @@ def test_what_is_no_chunk_is_malformed(data: str) -> None:
     with pytest.raises(AttemptFailed) as caught:
         ChatStream().take(event(data))
     assert (caught.value.error_type, caught.value.is_final) == ("malformed", False)
+
+
+DELTA = 'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'
+BATCHES = [
+    # a whole body at once, the text, is it complete
+    (DELTA * 5 + "data: [DONE]\n\n", "aaaaa", True),
+    (DELTA * 5, "aaaaa", False),
+    (DELTA * 5 + "data: [DONE]\n\n" + DELTA, "aaaaa", True),
+    (DELTA * 2 + "data:\n\n" + DELTA * 2 + "data: [DONE] \n\n", "aaaa", True),
+    (DELTA * 2 + 'data: {"choices":\ndata: [{"delta": {"content": "b"}, "finish_reason": "x"}]}\n\n', "aab", True),
+]
+
+
+@pytest.mark.parametrize(("body", "text", "is_complete"), BATCHES)
+def test_events_of_one_read_count_as_those_of_many(body: str, text: str, is_complete: bool) -> None:
+    for pieces in ([body.encode()], [bytes([b]) for b in body.encode()]):
+        stream = chat_of(pieces)
+        assert stream.choices[0].text == text
+        assert stream.is_complete() == is_complete
+
+
+@pytest.mark.parametrize("line", ["{", "5", '{"a": 1}, {"b": 2}', '{"a": 1', ']["', "nonsense"])
+def test_one_malformed_line_among_good_ones(line: str) -> None:
+    with pytest.raises(AttemptFailed) as caught:
+        chat_of([f"{DELTA * 3}data: {line}\n\n{DELTA * 3}".encode()])
+    assert caught.value.error_type == "malformed"
 
 
 def test_done_without_finish_reason_needs_content() -> None:

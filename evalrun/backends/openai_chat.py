@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evalrun.backends.base import Sink, answered, failed
@@ -67,6 +67,19 @@ class Job:
     def body(self) -> bytes:
         """The body as it is sent."""
         return f'{self.head}, "seed": {self.seed}}}'.encode()
+
+    def row(self, n_attempts: int, **columns: Any) -> Reply:
+        """The row of this sample with the columns that are known."""
+        request = self.request
+        return Reply(
+            request.doc_id,
+            Kind.GENERATE.value,
+            self.index,
+            request.turn,
+            attempts=n_attempts,
+            seed=self.seed,
+            **columns,
+        )
 
 
 class OpenaiChatBackend:
@@ -229,17 +242,11 @@ class Client:
 
     def _row(self, job: Job, stream: ChatStream, n_attempts: int, times: list[float | None]) -> Reply:
         choice = stream.require_complete()
-        request = job.request
-        base = Reply(
-            request.doc_id,
-            Kind.GENERATE.value,
-            job.index,
-            request.turn,
+        base = job.row(
+            n_attempts,
             prompt_tokens=_count(stream.usage.get("prompt_tokens")),
             completion_tokens=_count(stream.usage.get("completion_tokens")),
             http_status=200,
-            attempts=n_attempts,
-            seed=job.seed,
             started_s=times[0],
             first_token_s=times[1],
             ended_s=time.time(),
@@ -261,9 +268,7 @@ class Client:
                 f" (not tried again: a wait of {wait:.0f} s would pass "
                 f"model.total_timeout_s={self.model.total_timeout_s:g})"
             )
-        base = replace(
-            _base(job, n_attempts), http_status=fault.http_status, started_s=started_s, ended_s=time.time()
-        )
+        base = job.row(n_attempts, http_status=fault.http_status, started_s=started_s, ended_s=time.time())
         return failed(base, fault.status, fault.error_type, self.key.hidden(message))
 
     def _timed_out(self, watch: Watch) -> AttemptFailed:
@@ -324,11 +329,6 @@ def _plain(value: Any) -> Any:
     if value and all(isinstance(v, tuple) and len(v) == 2 and isinstance(v[0], str) for v in value):
         return {k: _plain(v) for k, v in value}
     return [_plain(v) for v in value]
-
-
-def _base(job: Job, n_attempts: int) -> Reply:
-    request = job.request
-    return Reply(request.doc_id, Kind.GENERATE.value, job.index, request.turn, attempts=n_attempts, seed=job.seed)
 
 
 def _count(value: Any) -> int | None:
