@@ -1,0 +1,161 @@
+"""The chat client against a real vLLM server with SmolLM2: the contract of backends, and what streaming gives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import backend_contract as contract
+
+from evalrun.backends import embedded
+from evalrun.backends.openai_chat import OpenaiChatBackend
+from evalrun.errors import TaskFailure
+from evalrun.types import ModelPlan, Sampling, Status
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
+
+START_S = 900.0
+ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "HF_HUB_OFFLINE": "1"}
+# A seeded request that is prefilled in chunks kills the CPU engine of vLLM 0.32: no chunks.
+OPTIONS = "--dtype bfloat16 --max-model-len 2048 --no-enable-chunked-prefill --max-num-batched-tokens 2048"
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def wait_until_healthy(url: str, child: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for /health; fail with the end of the log when the server ends or takes too long."""
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and child.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        time.sleep(1)
+    pytest.fail(f"the server did not start (exit code {child.poll()}):\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def kill_group(child: subprocess.Popen[bytes]) -> None:
+    """End the whole process group: politely, then for good."""
+    for number, grace_s in ((signal.SIGTERM, 15), (signal.SIGKILL, 15)):
+        try:
+            os.killpg(child.pid, number)
+        except ProcessLookupError:
+            break
+        until = time.monotonic() + grace_s
+        while time.monotonic() < until:
+            child.poll()
+            try:
+                os.killpg(child.pid, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(0.2)
+    child.wait(timeout=15)
+
+
+@contextmanager
+def vllm_server(model: Path | str, log: Path) -> Iterator[str]:
+    """A vLLM server of the interpreter that runs the tests; gives its URL, and leaves no process behind."""
+    port = free_port()
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+    command += ["--host", "127.0.0.1", "--port", str(port), *OPTIONS.split()]
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **ENVIRONMENT},
+            cwd=log.parent,
+            start_new_session=True,
+        )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_until_healthy(url, child, log)
+        yield url
+    finally:
+        kill_group(child)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("vllm")
+    folder = embedded.resolve(embedded.PATH)
+    with vllm_server(folder, tmp_path_factory.mktemp("server") / "server.log") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def backend(url: str) -> OpenaiChatBackend:
+    return OpenaiChatBackend(ModelPlan(name="m", backend="openai_chat", base_url=url, concurrency=8))
+
+
+@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
+def test_contract(check: Any, backend: OpenaiChatBackend) -> None:
+    check(backend)
+
+
+def test_facts(backend: OpenaiChatBackend) -> None:
+    from importlib.metadata import packages_distributions, version
+
+    facts = backend.facts()
+    assert facts["engine"] == "openai_chat"
+    assert facts["revision"] == str(embedded.resolve(embedded.PATH))
+    installed = {version(name).split("+")[0] for name in packages_distributions()["vllm"]}
+    assert facts["engine_version"].split("+")[0] in installed
+
+
+def test_the_answer_is_streamed(backend: OpenaiChatBackend) -> None:
+    request = contract.ask("long", "Tell me everything about the sea.", sampling=Sampling(64, 0.0))
+    row = contract.replies(backend, [request])["long", 0]
+    assert row.started_s is not None
+    assert row.first_token_s is not None
+    assert row.ended_s is not None
+    assert row.started_s < row.first_token_s
+    # the first of 64 tokens comes long before the last
+    assert row.first_token_s - row.started_s < 0.7 * (row.ended_s - row.started_s)
+    assert (row.completion_tokens, row.finish_reason, row.status) == (64, "length", "truncated")
+    assert row.prompt_tokens is not None
+    assert row.prompt_tokens > 8
+    assert row.http_status == 200
+
+
+def test_many_requests_at_once(backend: OpenaiChatBackend) -> None:
+    sampling = Sampling(max_tokens=8, temperature=1.0, top_p=0.9, top_k=20, min_p=0.01, repetition_penalty=1.1)
+    requests = [contract.ask(f"d{i}", f"Count from {i}.", (0, 1), sampling, seed=i) for i in range(16)]
+    rows = contract.replies(backend, requests)
+    assert len(rows) == 32
+    assert {row.status for row in rows.values()} <= {Status.OK, Status.TRUNCATED}
+    assert all(row.attempts == 1 for row in rows.values())
+
+
+def test_the_refusal_of_a_long_prompt_is_kept(backend: OpenaiChatBackend) -> None:
+    row = contract.replies(backend, [contract.TOO_LONG])["too-long", 0]
+    assert (row.http_status, row.attempts, row.error_type) == (400, 1, "http")
+    assert "2048" in (row.error_message or "")
+
+
+def test_a_model_that_is_not_served(backend: OpenaiChatBackend) -> None:
+    wrong = OpenaiChatBackend(replace(backend.model, path="other"))
+    requests = [contract.ask(f"d{i}", "hi") for i in range(40)]
+    with pytest.raises(TaskFailure, match=r"\(HTTP 404\).*other.*The server lists: "):
+        wrong.run(requests, lambda row: None)
