@@ -24,9 +24,7 @@ ROWS = [
 
 
 def counted(metric: str) -> list[Any]:
-    return [
-        pytest.param(row, id=row["case_id"]) for row in ROWS if row["metric"] == metric and "c" in row["inputs"]
-    ]
+    return [pytest.param(row, id=row["case_id"]) for row in ROWS if row["metric"] == metric and "c" in row["inputs"]]
 
 
 def exact(n: int, c: int, k: int, at_least: int) -> Fraction:
@@ -70,9 +68,7 @@ def test_tail_gives_g_pass_at_k(row: dict[str, Any]) -> None:
         ([3, 0], 0.5, 0.5, 0.5),
     ],
 )
-def test_examples_with_three_tries(
-    counts: list[int], passed: float, averaged: float, consistent: float
-) -> None:
+def test_examples_with_three_tries(counts: list[int], passed: float, averaged: float, consistent: float) -> None:
     assert pass_at_k(3, counts, 3).mean() == passed
     assert round(float(avg_at_n(3, counts).mean()), 4) == averaged
     assert cons_at_k(3, counts, 3).mean() == consistent
