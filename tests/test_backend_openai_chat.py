@@ -98,13 +98,13 @@ FOR_GOOD = [
     ("500", "error", "http", 500, "mock 500"),
     ("reset", "error", "connection", None, "disconnected"),
     ("cut", "incomplete", "incomplete", 200, "cut"),
-    ("cleancut", "incomplete", "incomplete", None, "without a finish_reason"),
+    ("cleancut", "incomplete", "incomplete", 200, "without a finish_reason"),
     ("errorevent", "error", "error_event", 200, "engine died"),
-    ("malformed", "error", "malformed", None, "not JSON"),
-    ("emptychoices", "incomplete", "incomplete", None, "said [DONE]"),
+    ("malformed", "error", "malformed", 200, "not JSON"),
+    ("emptychoices", "incomplete", "incomplete", 200, "said [DONE]"),
     ("html200", "error", "no_stream", 200, "gateway page"),
     ("empty200", "error", "no_stream", 200, "an empty body"),
-    ("hang", "timeout", "idle_timeout", None, "model.idle_timeout_s=0.3"),
+    ("hang", "timeout", "idle_timeout", 200, "model.idle_timeout_s=0.3"),
 ]
 
 

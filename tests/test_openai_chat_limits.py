@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 from chat_servers import RIGHT, SSE_HEAD, answering, ask, http, mock, plan, row_of, rows_of, scripted
 
 from evalrun.backends.openai_chat import OpenaiChatBackend
+from evalrun.backends.server import ApiKey, Server
+from evalrun.errors import Fault
 from evalrun.types import Generate, Reply
 
 
@@ -38,6 +42,28 @@ def test_time_limits(limits: dict[str, Any], options: dict[str, Any], error_type
         assert time.monotonic() - begun < 3
     assert (row.status, row.error_type, row.attempts) == ("timeout", error_type, attempts)
     assert f"model.{error_type}_s={next(iter(limits.values())):g}" in (row.error_message or "")
+
+
+def test_a_connection_that_is_never_taken() -> None:
+    with socket.socket() as deaf, ExitStack() as stack:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        address = deaf.getsockname()
+        for _ in range(3):  # the queue of the socket is full now: further connections hang
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(address)
+        url = f"http://127.0.0.1:{address[1]}"
+        begun = time.monotonic()
+        with pytest.raises(Fault, match="no answer in time"):
+            OpenaiChatBackend(plan(url, connect_timeout_s=0.3)).start()
+        backend = OpenaiChatBackend(plan(url, connect_timeout_s=0.3, retries=1))
+        backend._server, backend._key = Server(f"{url}/v1", "m"), ApiKey(None, "m")  # it was there when we began
+        rows: list[Reply] = []
+        backend.run([ask("1 + 1")], rows.append)
+        assert time.monotonic() - begun < 4
+    assert (rows[0].status, rows[0].error_type, rows[0].attempts) == ("timeout", "connect_timeout", 2)
+    assert rows[0].error_message == "no connection after model.connect_timeout_s=0.3 s"
 
 
 def test_a_queued_request_waits_while_the_server_speaks_to_others() -> None:

@@ -201,9 +201,13 @@ class Client:
                     raise await _refused(response)
                 is_open = True
                 await self._read(response, stream, watch, times)
+        except AttemptFailed as fault:
+            if is_open and fault.http_status is None:
+                fault.http_status = 200
+            raise
         except TimeoutError as fault:  # a connect timeout of aiohttp is one too
             if not stream.is_complete():
-                raise self._timed_out(watch) from fault
+                raise self._timed_out(watch, is_open) from fault
         except (aiohttp.ClientError, OSError) as fault:
             if not stream.is_complete():
                 raise _disconnected(fault, is_open, isinstance(fault, aiohttp.ClientConnectorError)) from fault
@@ -271,7 +275,7 @@ class Client:
         base = job.row(n_attempts, http_status=fault.http_status, started_s=started_s, ended_s=time.time())
         return failed(base, fault.status, fault.error_type, self.key.hidden(message))
 
-    def _timed_out(self, watch: Watch) -> AttemptFailed:
+    def _timed_out(self, watch: Watch, is_open: bool) -> AttemptFailed:
         name = watch.expired or "connect_timeout"
         limit = getattr(self.model, f"{name}_s")
         says = {
@@ -284,7 +288,9 @@ class Client:
             name,
             f"{says} after model.{name}_s={limit:g} s",
             status=Status.TIMEOUT,
+            http_status=200 if is_open else None,
             is_final=name == "total_timeout",
+            is_refusal=name == "connect_timeout",
         )
 
     def _given_up(self, fault: AttemptFailed) -> TaskFailure:
