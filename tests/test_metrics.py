@@ -97,9 +97,6 @@ def test_rows_of_samples_needed(row: dict[str, Any]) -> None:
     assert max(samples_needed(make_metric(each.pop("metric"), each)) for each in wishes) == row["expected"]
 
 
-# --- scorers ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "extract", "golds", "text", "value", "extracted", "state"),
     [

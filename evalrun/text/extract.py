@@ -25,12 +25,12 @@ Extractor: TypeAlias = Callable[[str], Extraction | None]
 EXTRACTORS: Registry[Extractor] = Registry("extractor")
 
 _CUE = re.compile(
+    r"(?=[AaFf答])(?:"  # one cheap look per character before the six forms
     r"(?i:\banswers?\b[\s*_]{0,8}(?::|=|\bis\b|\bare\b|\bwas\b|\bwould\s{1,4}be\b|\bwill\s{1,4}be\b))"
     r"|(?i:(?:\bfinal\s{1,4})?\banswer\b[^\n.:=?!;]{1,60}?\bis\b)"
     r"|(?i:\bfinal\s{1,4}answers?\b)"
-    r"|(?im:^[^\w\n]{0,8}answer[^\w\n]{0,8}$)"
-    r"|(?m:^[ \t>*_]{0,8}A[*_]{0,2}:)"
-    r"|答案(?:应该|应|就|即)?[\s*_]{0,8}(?:[是为為:=]|等于)"
+    r"|答案(?:应该|应|就|即)?[\s*_]{0,8}(?:[是为為:=]|等于))"
+    r"|(?m:^)(?:(?i:[^\w\n]{0,8}answer[^\w\n]{0,8}(?m:$))|[ \t>*_]{0,8}A[*_]{0,2}:)"
 )
 _CLAUSE_END = re.compile(r"\n|[.!?;](?=\s)|[。！？；]")
 _BLANK = re.compile(r"[^\w.!?;。！？；]{0,200}+")
