@@ -23,8 +23,8 @@ class GumbelNoise:
         self.generators = [torch.Generator(device=device).manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """`scores` plus noise, in float32."""
-        noisy = scores.float()
+        """A float32 copy of `scores`, plus noise."""
+        noisy = scores.to(torch.float32, copy=True)
         tiny = torch.finfo(torch.float32).tiny
         for row, generator in enumerate(self.generators):
             drawn = torch.empty_like(noisy[row]).exponential_(generator=generator)

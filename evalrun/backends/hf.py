@@ -124,6 +124,7 @@ class HfBackend:
 
     def _load(self) -> Any:
         import torch
+        from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM
 
         device = self.model.device
@@ -142,7 +143,7 @@ class HfBackend:
             )
             if "device_map" not in engine:
                 net = net.to(device)
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError, AssertionError, TypeError) as error:
+        except (*local.LOAD_ERRORS, SafetensorError) as error:
             raise local.cannot_load(self.model, "weights", error) from error
         return net.eval()
 

@@ -19,6 +19,9 @@ from evalrun.types import ModelPlan, Pairs
 MANIFEST = "evalrun.json"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
+LOAD_ERRORS = (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError, RuntimeError, AssertionError)
+"""What the loaders of transformers and vLLM raise for models that do not exist or do not fit them."""
+
 WHOLE_BYTES = 1_000_000_000  # folders with fewer bytes of weights are hashed whole
 
 
@@ -105,7 +108,7 @@ def load_tokenizer(model: ModelPlan, path: str) -> Any:
             revision=model.revision if is_own else None,
             trust_remote_code=model.trust_remote_code,
         )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except LOAD_ERRORS as error:
         raise cannot_load(model, "tokenizer", error) from error
 
 

@@ -58,7 +58,7 @@ class VllmBackend:
         arguments = self._arguments()
         try:
             self._llm = vllm.LLM(**arguments)
-        except (OSError, ValueError, TypeError, KeyError, ImportError, RuntimeError, AssertionError) as error:
+        except local.LOAD_ERRORS as error:
             raise local.cannot_load(self.model, "engine", error) from error
         said = self._llm.llm_engine.model_config.get_diff_sampling_param()
         names = ("top_k", "min_p", "repetition_penalty")
@@ -163,7 +163,7 @@ class VllmBackend:
             config = AutoConfig.from_pretrained(
                 self._path, revision=self.model.revision, trust_remote_code=self.model.trust_remote_code
             )
-        except (OSError, ValueError, KeyError, ImportError) as error:
+        except local.LOAD_ERRORS as error:
             raise local.cannot_load(self.model, "configuration", error) from error
         return local.context_tokens(self.model, config)
 

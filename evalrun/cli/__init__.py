@@ -12,6 +12,13 @@ def main(argv: list[str] | None = None) -> int:
     143 SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    from evalrun.cli.shield import on_terminate, shielded
+
+    on_terminate()
+    return shielded(lambda: _dispatch(words), "--debug" in words or "debug=true" in words)
+
+
+def _dispatch(words: list[str]) -> int:
     if not words or words in (["--help"], ["-h"], ["help"]):
         from evalrun.cli.help import HELP
 
@@ -22,13 +29,6 @@ def main(argv: list[str] | None = None) -> int:
 
         print(f"evalrun {__version__}")
         return 0
-    from evalrun.cli.shield import on_terminate, shielded
-
-    on_terminate()
-    return shielded(lambda: _dispatch(words), "--debug" in words or "debug=true" in words)
-
-
-def _dispatch(words: list[str]) -> int:
     if words[0] == "list":
         from evalrun.commands.list import main as list_names
 

@@ -88,7 +88,7 @@ class PromptConfig:
     """Jinja2 templates of a task."""
 
     template: str = "{{ query }}"
-    answer: str = "{{ gold }}"
+    answer: str = " {{ gold }}"
     system: Optional[str] = None
     separator: str = "\n\n"
 
