@@ -32,7 +32,7 @@ def check(model: ModelPlan) -> None:
     if model.backend not in _BACKENDS:
         raise unknown("backend", model.backend, _BACKENDS, f"model.backend of model {model.name}")
     _, packages, remedy = _BACKENDS[model.backend]
-    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    missing = [package for package in packages if not _is_installed(package)]
     if missing:
         raise Fault(
             f"Backend {model.backend} of model {model.name} needs {' and '.join(missing)}, not installed here: {remedy}."
@@ -43,6 +43,11 @@ def check(model: ModelPlan) -> None:
         )
     if model.backend == "openai_chat" and not model.base_url:
         raise Fault(f"Model {model.name} has no model.base_url. Say model.base_url=http://HOST:PORT/v1.")
+
+
+def _is_installed(package: str) -> bool:
+    spec = importlib.util.find_spec(package)
+    return spec is not None and spec.origin is not None  # a bare folder of that name is no package
 
 
 def create(model: ModelPlan) -> Backend:

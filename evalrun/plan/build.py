@@ -99,7 +99,7 @@ def _cells(
             ask_id=ask_id(full_name, asked),
             asked=asked,
             version=task_version(task),
-            dataset=_dataset_plan(name, task.dataset, subset),
+            dataset=_dataset_plan(task.dataset, subset),
             prompt=PromptPlan(**vars(task.prompt)),
             fewshot=FewshotPlan(**vars(task.fewshot)),
             extract=task.extract,
@@ -174,17 +174,26 @@ def _check_task(name: str, task: TaskConfig) -> None:
         raise Fault(f"tasks.{name}.fewshot.n must be 0 or more; got {task.fewshot.n}.")
     if task.fewshot.rule not in CHOICES["rule"]:
         raise Fault(f"tasks.{name}.fewshot.rule must be first or random; got {task.fewshot.rule!r}.")
+    where = [task.dataset.path, task.dataset.name, task.dataset.split, *task.dataset.filter.values()]
+    if len(task.subsets) > 1 and not any("{subset}" in str(value) for value in where):
+        raise Fault(
+            f"Task {name} has {len(task.subsets)} subsets, but its dataset ({task.dataset.path}) is the same for all. "
+            "Write {subset} into dataset.path, dataset.name, dataset.split or a dataset.filter value."
+        )
     form = task.dataset.gold_form
     if form is not None and form not in CHOICES["gold_form"]:
         raise Fault(f"tasks.{name}.dataset.gold_form must be one of auto, index, letter, text; got {form!r}.")
 
 
-def _dataset_plan(task: str, dataset: DatasetConfig, subset: str | None) -> DatasetPlan:
-    values = {k: v for k, v in vars(dataset).items() if v is not None}
-    for key in ("path", "name", "split"):
-        if subset is not None and isinstance(values.get(key), str):
-            values[key] = values[key].replace("{subset}", subset)
-    return DatasetPlan(**{**values, "columns": _pairs(dataset.columns), "filter": _pairs(dataset.filter)})
+def _dataset_plan(dataset: DatasetConfig, subset: str | None) -> DatasetPlan:
+    """`{subset}` in path, name, split and filter values stands for the subset's name."""
+    values = {k: _named(v, subset) for k, v in vars(dataset).items() if v is not None}
+    wanted = {k: _named(v, subset) for k, v in dataset.filter.items()}
+    return DatasetPlan(**{**values, "columns": _pairs(dataset.columns), "filter": _pairs(wanted)})
+
+
+def _named(value: Any, subset: str | None) -> Any:
+    return value.replace("{subset}", subset) if subset is not None and isinstance(value, str) else value
 
 
 def _model_plan(model: ModelConfig) -> ModelPlan:

@@ -52,10 +52,32 @@ def statistics_of(
     heads = tuple(tuple(v[:n]) for v in verdicts)
     places = [i for i, head in enumerate(heads) if all(v.value is not None for v in head)]
     rows: list[tuple[Statistic, ...] | None] = [None] * len(docs)
-    found = metric.score_batch([docs[i] for i in places], [cut[i] for i in places], [heads[i] for i in places])
-    for place, row in zip(places, found, strict=True):
+    for place, row in zip(places, _scored_rows(metric, docs, cut, heads, places), strict=True):
         rows[place] = row
     return Scored(metric, plan, tuple(docs), cut, heads, tuple(rows))
+
+
+def _scored_rows(
+    metric: Metric,
+    docs: Sequence[Doc],
+    samples: Sequence[Samples],
+    heads: Sequence[tuple[Verdict, ...]],
+    places: Sequence[int],
+) -> list[tuple[Statistic, ...] | None]:
+    try:
+        return [
+            *metric.score_batch([docs[i] for i in places], [samples[i] for i in places], [heads[i] for i in places])
+        ]
+    except Exception:  # noqa: BLE001
+        # One document makes it fail; find out which and leave that one out.
+        return [_score_one(metric, docs[i], samples[i], heads[i]) for i in places]
+
+
+def _score_one(metric: Metric, doc: Doc, answer: Samples, head: Sequence[Verdict]) -> tuple[Statistic, ...] | None:
+    try:
+        return metric.score(doc, answer, head)
+    except Exception:  # noqa: BLE001
+        return None
 
 
 def estimates_of(item: Scored, cell: Cell, statuses: Sequence[Sequence[str]]) -> tuple[Estimate, ...]:

@@ -11,7 +11,7 @@ from time import perf_counter
 from evalrun import __version__, backends
 from evalrun.backends.base import Backend, document_seed
 from evalrun.errors import Fault, TaskFailure
-from evalrun.metrics import make_scorer
+from evalrun.metrics import make_metric, make_scorer
 from evalrun.stages.log import TaskLog
 from evalrun.stages.progress import Progress, TaskProgress
 from evalrun.store import docs as doc_store
@@ -96,10 +96,14 @@ def _prepare(plan: Plan, cell: Cell) -> Prepared:
 
 
 def _refuse_unjudgeable(cell: Cell, docs: Sequence[Doc]) -> None:
-    for name in sorted({dict(m.params).get("scorer") or "" for m in cell.metrics if m.scorer}):
-        scorer = make_scorer(name or None, cell.extract, where=f"task {cell.name}")
+    """Fault for a document that a metric of the cell could never score, before anything is asked."""
+    for item in cell.metrics:
+        metric = make_metric(item.key, dict(item.params))
+        judges = [metric.check_doc]
+        if metric.has_scorer:
+            judges.append(make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}").check_doc)
         for doc in docs:
-            reason = scorer.check_doc(doc)
+            reason = next((r for check in judges if (r := check(doc)) is not None), None)
             if reason is not None:
                 raise Fault(f"Task {cell.name}, row {doc.row + 1} of its dataset (document {doc.id}): {reason}")
 

@@ -81,10 +81,9 @@ class TaskProgress:
         elapsed = self.elapsed_s
         rate = self.rows / elapsed if elapsed > 0 else 0.0
         left = self.total - self.done
+        time_text = f"{clock_text(left / rate)} left" if rate else ""
         if self.is_closed:
             time_text = f"in {clock_text(elapsed)}"
-        else:
-            time_text = f"{clock_text(left / rate)} left" if rate else ""
         return (
             f"{self.done}/{self.total}",
             f"{self.failures} failed" if self.failures else "",

@@ -84,6 +84,9 @@ def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, log: Task
     scored: list[Scored] = []
     for item in cell.metrics:
         metric, scorer = _metric_of(item, cell)
+        reason = next((r for d in docs if (r := metric.check_doc(d)) is not None), None)
+        if reason is not None:
+            raise Fault(f"Task {cell.name}: {reason}. Leave metric {item.key} out.")
         if scorer is not None and scorer.signature not in judged:
             judged[scorer.signature] = judge(scorer, docs, samples)
         verdict_rows = judged[scorer.signature].rows if scorer is not None else [()] * len(docs)

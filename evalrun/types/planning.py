@@ -38,7 +38,7 @@ class ModelPlan:
     retries: int = 4
     connect_timeout_s: float = 10.0
     first_token_timeout_s: float = 600.0
-    idle_timeout_s: float = 120.0
+    idle_timeout_s: float = 300.0
     total_timeout_s: float = 1800.0
     extra_body: Pairs = ()
 
