@@ -78,6 +78,6 @@ class Watch:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         self._timer.cancel()
-        return await self._guard.__aexit__(kind, fault, trace)
+        await self._guard.__aexit__(kind, fault, trace)
