@@ -19,30 +19,32 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 class Backend(Protocol):
-    """What a model is to the runner. Made by `backends.create(ModelPlan)`, which loads nothing heavy.
-
-    start() loads the engine (Fault where the model does not exist or the package is missing).
-    facts(): digests and versions that belong to the answers' content: engine, engine_version, dtype,
-    revision, tokenizer, chat_template, is_deterministic ("yes"/"no"), what the backend can know of them. It
-    may need start().
-    render(request): the final prompt as text, exactly as the model gets it (a chat server: the messages as JSON).
-    run(requests, sink): every key of every request reaches `sink` exactly once, as an answer or as a failure
-    row. One bad request never ends the others. An engine that dies raises TaskFailure; keys not yet
-    answered then stay missing. KeyboardInterrupt and Stopped pass through.
-    close(): frees the engine; may be called twice.
-    """
+    """What a model is to the runner. Made by `backends.create(ModelPlan)`, which loads nothing heavy."""
 
     model: ModelPlan
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Load the engine. Fault: the model does not exist, or a package is missing."""
 
-    def facts(self) -> dict[str, str]: ...
+    def facts(self) -> dict[str, str]:
+        """Digests and versions that belong to the answers' content; may need `start`.
 
-    def render(self, request: Request) -> str: ...
+        engine, engine_version, dtype, revision, tokenizer, chat_template, is_deterministic ("yes"/"no"): what the
+        backend can know of them.
+        """
 
-    def run(self, requests: Iterable[Request], sink: Sink) -> None: ...
+    def render(self, request: Request) -> str:
+        """The final prompt as text, exactly as the model gets it (a chat server: the messages as JSON)."""
 
-    def close(self) -> None: ...
+    def run(self, requests: Iterable[Request], sink: Sink) -> None:
+        """Every key of every request reaches `sink` exactly once, as an answer or as a failure row.
+
+        One bad request never ends the others. TaskFailure: the engine died; keys not yet answered stay missing.
+        KeyboardInterrupt and Stopped pass through.
+        """
+
+    def close(self) -> None:
+        """Free the engine; may be called twice."""
 
 
 def document_seed(seed: int, doc_id: str) -> int:

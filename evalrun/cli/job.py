@@ -38,6 +38,7 @@ class Context:
 
     @property
     def output_dir(self) -> Path:
+        """Where run folders are made and looked for."""
         return Path(self.config.output_dir)
 
 
