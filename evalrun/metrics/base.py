@@ -68,6 +68,7 @@ class Scorer(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to judge; looked for while planning
 
     @abstractmethod
     def judge_text(self, doc: Doc, text: str) -> Verdict:
@@ -103,6 +104,7 @@ class Metric(ABC):
     source: ClassVar[str]
     needs_n: ClassVar[bool] = False  # it has no meaning without a number of samples that somebody chose
     needs_k: ClassVar[bool] = False
+    packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to score; looked for while planning
     scorer: str | None  # a field of every metric with has_scorer: a scorer's name, None = the task's own
 
     @property

@@ -99,6 +99,14 @@ def read_docs(run: Run, model: str, task: str) -> list[StoredDoc]:
     return [_stored(dict(zip(DOCS.schema.names, row, strict=True)), path) for row in zip(*columns, strict=True)]
 
 
+def metadata(run: Run, model: str, task: str) -> dict[str, str]:
+    """What `write_docs` was told about the documents; empty where there is no file. Fault: the file is not sound."""
+    try:
+        return arrowfile.read_file(run.docs_file(model, task), DOCS)[1]
+    except FileNotFoundError:
+        return {}
+
+
 def count(run: Run, model: str, task: str) -> int | None:
     """How many documents are stored, from the footer; None where there is no file."""
     path = run.docs_file(model, task)

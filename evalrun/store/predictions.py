@@ -154,6 +154,12 @@ class Writer:
             if self._lock is not None:
                 self._lock.release()
 
+    def describe(self, metadata: Mapping[str, str]) -> None:
+        """More metadata, for the rows to come and for the final file. To be said before the first append."""
+        self.metadata.update(metadata)
+        if self._shard is not None:
+            self._shard.describe(PREDICTIONS.with_metadata(self.metadata))
+
     def stored_keys(self) -> set[Key]:
         """All keys that have a row, failures too."""
         return set(self._is_answered)

@@ -45,6 +45,12 @@ class ShardWriter:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
+    def describe(self, schema: pa.Schema) -> None:
+        """Another schema metadata for the file. It counts where no row has been written yet."""
+        with self._changed:
+            if self._fd < 0:
+                self._schema = schema
+
     def append(self, reply: Reply) -> None:
         """Take one row. TaskFailure if it, or an earlier write in the background, failed."""
         with self._changed:

@@ -73,6 +73,24 @@ def load_rows(dataset: DatasetPlan, base_dir: Path | None = None) -> Rows:
     return _filtered(rows, dataset.filter)
 
 
+def digest_here(dataset: DatasetPlan, base_dir: Path | None = None) -> str | None:
+    """The `digest` of local files without reading their rows; None for hub data and for files that are not here."""
+    if not is_local(dataset.path, base_dir):
+        return None
+    try:
+        digests = []
+        for path in _files(dataset, base_dir):
+            with path.open("rb") as stream:
+                digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
+    except (Fault, OSError):
+        return None
+    return _joined(digests)
+
+
+def _joined(digests: Sequence[str]) -> str:
+    return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
 def is_local(path: str, base_dir: Path | None = None) -> bool:
     """Whether a dataset path means a file or folder of this machine (or of the package), not a hub name."""
     if path.startswith((PACKAGE, "/", "./", "../", "~")) or path in (".", ".."):
@@ -191,9 +209,8 @@ def _load_files(paths: list[Path], dataset: DatasetPlan) -> Rows:
             rows += _read(path, dataset.name)
         except OSError as error:
             raise Fault(f"{visible(str(path))} cannot be read (dataset.path): {error.strerror or error}.") from error
-    digest = digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
     source = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    return Rows(rows, range(len(rows)), column_names(rows), digest, visible(source))
+    return Rows(rows, range(len(rows)), column_names(rows), _joined(digests), visible(source))
 
 
 def _read(path: Path, name: str | None) -> list[dict[str, Any]]:
