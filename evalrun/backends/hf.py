@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from evalrun.backends import chat, local
+from evalrun.backends import chat, local, weights
 from evalrun.backends.base import Sink, answered, failed
 from evalrun.errors import TaskFailure
 from evalrun.types import ModelPlan, Reply, Request, Sampling, Status
@@ -118,7 +118,7 @@ class HfBackend:
     def _rendering(self) -> chat.Chat:
         if self._chat is None:
             local.need("backend hf", ("torch", "transformers"), "evalrun[hf]")
-            self._path = local.locate(self.model)
+            self._path = weights.locate(self.model)
             self._chat = chat.chat_for(self.model, local.load_tokenizer(self.model, self._path))
         return self._chat
 

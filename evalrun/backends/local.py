@@ -1,4 +1,4 @@
-"""What the local engines (hf, vllm) share: packages, where the model lies, its tokenizer, and the digests of both."""
+"""What the local engines (hf, vllm) share: packages, the tokenizer, and the digests of both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evalrun.errors import Fault, unknown, visible
+from evalrun.errors import Fault, visible
 from evalrun.types import ModelPlan, Pairs
 
 MANIFEST = "evalrun.json"
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
 LOAD_ERRORS = (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError, RuntimeError, AssertionError)
 """What the loaders of transformers and vLLM raise for models that do not exist or do not fit them."""
@@ -66,21 +65,6 @@ def muted_stderr() -> Iterator[None]:
             yield
         finally:
             sys.stderr = before
-
-
-def locate(model: ModelPlan) -> str:
-    """The folder or hub name to load. Fault where none is given, a local one is missing, or dtype is unknown."""
-    from evalrun.backends import embedded
-
-    if model.dtype not in DTYPES:
-        raise unknown("dtype", model.dtype, DTYPES, "model.dtype")
-    if not model.path:
-        raise Fault(f"backend {model.backend} needs model.path: a hub name or a local folder (model {model.name}).")
-    path = str(embedded.resolve(model.path))
-    looks_local = path.startswith(("/", ".", "~")) or path.count("/") > 1
-    if looks_local and not Path(path).expanduser().is_dir():
-        raise Fault(f"There is no folder {visible(path)!r} (model.path of model {model.name}). {WAY_OUT}")
-    return str(Path(path).expanduser()) if looks_local else path
 
 
 WAY_OUT = (

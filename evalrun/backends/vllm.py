@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evalrun.backends import chat, local
+from evalrun.backends import chat, local, weights
 from evalrun.backends.base import Sink, answered, failed
 from evalrun.errors import TaskFailure
 from evalrun.types import ModelPlan, Reply, Request, Sampling, Status
@@ -126,7 +126,7 @@ class VllmBackend:
                 os.environ.setdefault(name, value)
             if not local.is_debug():
                 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-            self._path = local.locate(self.model)
+            self._path = weights.locate(self.model)
             self._chat = chat.chat_for(self.model, local.load_tokenizer(self.model, self._path))
         return self._chat
 
