@@ -255,7 +255,7 @@ def test_damaged_weights_are_a_fault(tmp_path: Path) -> None:
 
 
 def test_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Fault, match=r"backend hf needs torch and transformers: pip install 'evalrun\[hf\]'"):
         HfBackend(SMOLLM2).start()
 

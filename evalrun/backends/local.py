@@ -26,9 +26,15 @@ WHOLE_BYTES = 1_000_000_000  # folders with fewer bytes of weights are hashed wh
 
 def need(what: str, packages: tuple[str, ...], extra: str, note: str = "") -> None:
     """Fault unless every package is installed. Imports none of them."""
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    missing = [name for name in packages if not is_installed(name)]
     if missing:
         raise Fault(f"{what} needs {_listed(packages)}: pip install '{extra}' (missing: {_listed(missing)}).{note}")
+
+
+def is_installed(package: str) -> bool:
+    """True where a package of that name can be imported; a mere folder of that name on the path is none."""
+    spec = importlib.util.find_spec(package)
+    return spec is not None and spec.origin is not None
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

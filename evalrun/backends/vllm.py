@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -94,6 +95,7 @@ class VllmBackend:
         waiting = self._calls(requests, sink)
         flying: dict[str, Call] = {}
         is_exhausted = False
+        watch = Watch(engine)
         try:
             while flying or not is_exhausted:
                 while not is_exhausted and sum(len(call.rows) for call in flying.values()) < most:
@@ -105,7 +107,11 @@ class VllmBackend:
                     call = flying.pop(output.request_id, None) if output.finished else None
                     for reply in self._replies(call, output) if call else ():
                         sink(reply)
+        except TaskFailure:
+            self.close()  # the next task starts a new engine
+            raise
         finally:
+            watch.end()
             self._abort(engine, flying)
 
     def close(self) -> None:
@@ -248,6 +254,32 @@ class VllmBackend:
             engine.abort_request(list(flying))
         except (EngineDeadError, RuntimeError, OSError):
             pass  # the engine went first; the error that ended the run is on its way
+
+
+class Watch:
+    """Wakes a run whose engine process was killed.
+
+    vLLM (0.32) notices the death, but its synchronous client goes on waiting for an output; this thread puts the error
+    where the output would come.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._over = threading.Event()
+        core = engine.engine_core
+        if hasattr(core, "resources") and hasattr(core, "outputs_queue"):
+            threading.Thread(target=self._watch, args=(core.resources, core.outputs_queue), daemon=True).start()
+
+    def end(self) -> None:
+        """Stop watching."""
+        self._over.set()
+
+    def _watch(self, resources: Any, outputs: Any) -> None:
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        while not self._over.wait(0.5):
+            if getattr(resources, "engine_dead", False):
+                outputs.put(EngineDeadError())
+                return
 
 
 def consecutive(rows: tuple[Reply, ...], sampling: Sampling) -> list[tuple[Reply, ...]]:
