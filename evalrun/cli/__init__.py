@@ -19,12 +19,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words in (["--help"], ["-h"], ["help"]):
+    if not words or words == ["help"] or (words[0] != "import" and {"--help", "-h"} & set(words)):
         from evalrun.cli.help import HELP
 
         print(HELP)
         return 0 if words else 2
-    if words == ["--version"]:
+    if "--version" in words:
         from evalrun import __version__
 
         print(f"evalrun {__version__}")
@@ -40,7 +40,7 @@ def _dispatch(words: list[str]) -> int:
     from evalrun.cli.arguments import read
     from evalrun.plan.secrets import refuse_in_overrides
 
-    refuse_in_overrides([w for w in words if "=" in w])
+    refuse_in_overrides(words)
     arguments = read(words)
     from evalrun.cli.compose import run
 

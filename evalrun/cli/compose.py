@@ -4,35 +4,53 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 
-from evalrun.cli.arguments import Arguments
+from evalrun.cli.arguments import GROUPS, SHOWN, Arguments
 from evalrun.cli.jobs import Jobs
 from evalrun.cli.strings import elements, split
-from evalrun.config import places
+from evalrun.config import files, places
+from evalrun.config.keys import unknown_key
 from evalrun.config.quoting import quoted
-from evalrun.errors import Fault, nearest, unknown
+from evalrun.errors import Fault, unknown
 from evalrun.metrics import METRICS
 
-GROUPS = ("task", "model", "suite", "metric", "dataset", "judge", "summary")
+DEFAULT_TASK = "demo_math"
 
 
 def run(arguments: Arguments) -> int:
     """Compose and run every job of the command. Returns the exit code of all together."""
-    for group in GROUPS:
-        places.names(group, arguments.config_dir)
-    places.check_headers(arguments.config_dir)
+    files.check(arguments.config_dir)
     _check_choices(arguments)
+    _check_task_keys(arguments)
+    if SHOWN & set(arguments.hydra_flags):
+        return _show(arguments)
     jobs = Jobs(arguments)
     with _sweep_folder(arguments, jobs) as sweep:
         try:
             _hydra_main([*arguments.hydra_flags, *sweep, *arguments.overrides], jobs, arguments)
+            return jobs.finish()
         finally:
             jobs.close()
-        return jobs.finish()
+
+
+def _show(arguments: Arguments) -> int:
+    """Let Hydra print what is asked for: the composed configuration, its search path, a completion."""
+    words = [*arguments.hydra_flags, *arguments.overrides]
+    if any(word.startswith("query=") for word in arguments.hydra_flags):
+        from evalrun.cli.completion import completed
+
+        if not completed(arguments.config_dir):
+            return 0
+    try:
+        _hydra_main(words, Jobs(arguments), arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
 
 @contextlib.contextmanager
@@ -69,34 +87,80 @@ def _hydra_main(words: list[str], jobs: Jobs, arguments: Arguments) -> None:
 
 def _check_choices(arguments: Arguments) -> None:
     """Fault with the nearest name for an unknown choice: Hydra's own message lists the options without one."""
-    for group in ("task", "model", "suite", "metric", "judge", "summary"):
+    for group in GROUPS:
         value = arguments.value(group)
         if value is None or (group == "suite" and value == "null"):
             continue
         known = {*places.names(group, arguments.config_dir)}
         if group == "metric":
             known |= set(METRICS)
-        for name in elements(value)[0] if group in ("task", "metric") else split(value):
-            if name not in known and not name.startswith("["):
+        choices = split(value) if arguments.is_sweep or group not in ("task", "metric") else [value]
+        names = [n for c in choices for n in (elements(c, group)[0] if group in ("task", "metric") else [c])]
+        for name in names:
+            if name not in known:
                 raise unknown(group, name, known - {"task"} if group == "metric" else known, f"{group}={value}")
 
 
-def _fault(error: Exception, arguments: Arguments) -> Fault:
-    """Hydra's or OmegaConf's error as one paragraph with the nearest name."""
-    from evalrun.config.keys import all_keys
+def _check_task_keys(arguments: Arguments) -> None:
+    """Fault for tasks.NAME.KEY where the task does not exist, or is not asked for."""
+    known = places.names("task", arguments.config_dir)
+    has_suite = arguments.value("suite") not in (None, "null")
+    typed = arguments.value("task") or DEFAULT_TASK
+    asked = {n for choice in (split(typed) if arguments.is_sweep else [typed]) for n in elements(choice, "task")[0]}
+    for key in arguments.typed:
+        group, _, rest = key.partition(".")
+        name = rest.partition(".")[0]
+        if group not in ("tasks", "task_params"):
+            continue
+        if name not in known:
+            raise unknown("task", name, known, key)
+        if name not in asked and not has_suite:
+            raise Fault(
+                f"{key} sets task {name}, which is not asked for: {', '.join(sorted(asked))}. Add task={name}."
+            )
 
+
+def _fault(error: Exception, arguments: Arguments) -> Fault:
+    """Hydra's or OmegaConf's error as one paragraph."""
+    from hydra.errors import OverrideParseException
+
+    if isinstance(error, OverrideParseException):
+        override = error.override.lstrip("+")
+        why = str(error).split("\n")[0].removeprefix(f"Error parsing override '{error.override}'").strip()
+        return Fault(
+            f"{override} cannot be read{f' ({why})' if why else ''}. Put a value with special characters in quotes, "
+            f"once for the shell and once for the value: '{override.partition('=')[0]}=\"VALUE\"'."
+        )
     lines = [line.strip() for line in str(error).strip().split("\n")]
     causes = [error.__cause__, getattr(error.__cause__, "__cause__", None)]
     lines += [str(cause).split("\n")[0].strip() for cause in causes if cause is not None]
-    kept = [
-        line for line in lines if line and not line.startswith(("full_key", "object_type", "To append", "Set the"))
-    ]
-    text = " ".join(dict.fromkeys(kept)).rstrip(".")
-    tasks = elements(arguments.value("task") or "demo_math")[0]
-    known = all_keys(tasks)
-    for key in arguments.typed:
-        if key.rsplit(".", 1)[-1] in text and key not in known:
-            hint = nearest(key, known)
-            text += f". Did you mean {hint}?" if hint else ""
-            break
-    return Fault(f"The configuration cannot be composed: {text}")
+    kept = [line for line in lines if line and not line.startswith(_NOISE)]
+    text = ". ".join(line.rstrip(".") for line in dict.fromkeys(kept))
+    if match := re.match(r"Could not override '([^']+)'", text):
+        return _not_there(match[1])
+    text = re.sub(r"^Error merging override \+*(\S+?)(=.*?)?(\. |$)", r"\1\2: ", text)
+    return Fault(f"The configuration cannot be composed: {text}.")
+
+
+def _not_there(key: str) -> Fault:
+    group, _, rest = key.partition(".")
+    name = rest.partition(".")[0]
+    if group == "tasks" and name:
+        return Fault(
+            f"{key} sets task {name}, which is not asked for here. Add task={name}, or leave the setting out."
+        )
+    return unknown_key(key, "the configuration")
+
+
+_NOISE = (
+    "full_key",
+    "object_type",
+    "reference_type",
+    "To append",
+    "Set the",
+    "See https",
+    "^",
+    "Config search path",
+    "provider=",
+)
+"""Beginnings of the lines of Hydra's messages that say nothing to a user."""

@@ -45,18 +45,21 @@ class Context:
 def ask(context: Context) -> Outcome:
     """--mode all and --mode infer: a new run, or with --resume the one that is there."""
     config = context.config
-    draft = build(config, context.typed)
-    refuse_clashes([c.name for c in draft.cells], "task")
-    backends.check(draft.model)
     is_resumed = config.resume or config.reuse is not None
-    plan, saved = _resumed(context, draft) if is_resumed else (draft, draft)
+    plan, saved = _resumed(context) if is_resumed else _new(context)
+    refuse_clashes([c.name for c in plan.cells], "task")
+    backends.check(plan.model)
+    if config.mode is not Mode.infer:
+        score.check_packages(plan)
     prepared = infer.prepare(plan)
-    if not is_resumed:
+    if is_resumed:
+        infer.check_resumable(plan, prepared)
+    else:
         # The engine loads before the folder is claimed, so that a model that does not exist leaves no empty run.
         infer.start(plan, prepared)
-        _tell_unfinished(context, draft)
+        _tell_unfinished(context, plan)
         path = context.folder or Run.claim(context.output_dir).path
-        plan = saved = replace(draft, run_dir=str(path))
+        plan = saved = replace(plan, run_dir=str(path))
     run = Run(Path(plan.run_dir))
     _save(context, run, saved)
     say(f"run folder: {run.path}")
@@ -69,15 +72,21 @@ def ask(context: Context) -> Outcome:
     return _told(run, score.run(plan, failures, is_debug=config.debug), plan.summary)
 
 
+def _new(context: Context) -> tuple[Plan, Plan]:
+    plan = build(context.config, context.typed)
+    return plan, plan
+
+
 def _tell_unfinished(context: Context, draft: Plan) -> None:
     other = find.unfinished(draft, context.output_dir)
     if other is not None:
         say(f"An unfinished run of the same address is there: {other.run.path}. --resume would go on with it.")
 
 
-def _resumed(context: Context, draft: Plan) -> tuple[Plan, Plan]:
+def _resumed(context: Context) -> tuple[Plan, Plan]:
     """(the plan of the cells asked for now, the whole plan of the run to save)."""
     config = context.config
+    draft = merge.address_draft(config, context.typed)
     if config.reuse is not None:
         stored = find.by_name(config.reuse, context.output_dir)
         lines = merge.different(draft, stored.plan)
@@ -88,15 +97,9 @@ def _resumed(context: Context, draft: Plan) -> tuple[Plan, Plan]:
             )
     else:
         stored = find.for_resume(draft, context.output_dir)
-    draft = build(config, context.typed, merge.inherited(stored.plan))
-    if "limit" not in context.keys:
-        limits = {c.name: c.limit for c in stored.plan.cells}
-        draft = replace(draft, cells=tuple(replace(c, limit=limits[c.name]) for c in draft.cells))
-    saved = replace(merge.extended(stored.plan, draft), run_dir=str(stored.run.path), model=draft.model)
+    plan, whole = merge.resumed(config, context.typed, context.keys, stored.plan)
     say(f"Resuming {stored.run.path}.")
-    grown = {c.name: c for c in saved.cells}
-    cells = tuple(replace(grown[c.name], limit=c.limit) for c in draft.cells)
-    return replace(saved, cells=cells, mode=draft.mode), saved
+    return replace(plan, run_dir=str(stored.run.path)), replace(whole, run_dir=str(stored.run.path))
 
 
 def _save(context: Context, run: Run, plan: Plan) -> None:
@@ -107,6 +110,7 @@ def _save(context: Context, run: Run, plan: Plan) -> None:
 def evaluate(context: Context) -> Outcome:
     """--mode eval: score saved rows. The stored plan decides all about inference, the command line the metrics."""
     stored, plan = _stored(context)
+    score.check_packages(plan)
     say(f"Scoring {stored.run.path}.")
     write_text_atomic(stored.run.config_file(context.time, os.getpid()), context.yaml)
     records = score.run(plan, (), is_debug=context.config.debug)
@@ -121,14 +125,17 @@ def view(context: Context) -> Outcome:
 
 
 def _stored(context: Context) -> tuple[find.Stored, Plan]:
-    config = context.config
-    draft = build(config, context.typed) if not config.reuse else None
-    if draft is None:
-        stored = find.by_name(str(config.reuse), context.output_dir)
-        plan = merge.reused(config, context.typed, context.keys, stored)
+    """The run that is meant and the plan over it. One found by its address must be of the same data."""
+    config, typed, keys = context.config, context.typed, context.keys
+    if config.reuse:
+        stored = find.by_name(config.reuse, context.output_dir)
+        plan = merge.reused(config, typed, keys, stored)
     else:
+        draft = merge.address_draft(config, typed)
         stored = find.for_eval(draft, context.output_dir)
-        plan = merge.for_eval(config, context.typed, stored)
+        for note in find.check_data(draft, stored):
+            say(note)
+        plan = merge.for_eval(config, typed, keys, stored)
     return stored, replace(plan, run_dir=str(stored.run.path))
 
 

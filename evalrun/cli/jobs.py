@@ -43,7 +43,7 @@ class Jobs:
     def _one(self, cfg: Any) -> int:
         from evalrun.cli import job
 
-        secrets.refuse_env_in_prompts(unresolved(cfg))
+        secrets.refuse_environment(unresolved(cfg))
         config = to_run_config(cfg)
         context = job.Context(
             config=config,
@@ -72,11 +72,23 @@ class Jobs:
 
     def finish(self) -> int:
         """Write the joint summary of a sweep; the exit code of all jobs together."""
+        self._drop_empty_sweep()
         if self.sweep is not None and self.records:
             from evalrun.stages import summarize
 
             summarize.joint(self.sweep, self.records, dict(self._settings))
         return exit_code(self.codes)
+
+    def _drop_empty_sweep(self) -> None:
+        """Take away the folder of a sweep in which no job began: nothing is written where nothing could be asked."""
+        if self.sweep is None:
+            return
+        files = list(self.sweep.iterdir())
+        if all(file.name == "multirun.yaml" for file in files):
+            for file in files:
+                file.unlink()
+            self.sweep.rmdir()
+            self.sweep = None
 
 
 def _stages(config: RunConfig) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from evalrun.config.quoting import quoted
@@ -11,13 +12,17 @@ _PAIRS = {"[": "]", "(": ")", "{": "}"}
 
 
 def split(text: str, separator: str = ",") -> list[str]:
-    """`text` cut at separators that stand outside of brackets and quotes. Blanks around the parts are dropped."""
-    parts, depth, quote, start = [], 0, "", 0
-    for i, char in enumerate(text):
+    """`text` cut at separators that stand outside of brackets and quotes. Blanks around the parts are dropped.
+
+    A quote opens only where a value may begin, so that the apostrophe of it's is none.
+    """
+    parts, depth, quote, start, i = [], 0, "", 0, 0
+    while i < len(text):
+        char = text[i]
         if quote:
-            if char == quote and text[i - 1] != "\\":
-                quote = ""
-        elif char in "'\"":
+            i += char == "\\"
+            quote = "" if char == quote else quote
+        elif char in "'\"" and (i == start or text[i - 1] in "[({,:= "):
             quote = char
         elif char in _PAIRS:
             depth += 1
@@ -26,27 +31,30 @@ def split(text: str, separator: str = ",") -> list[str]:
         elif char == separator and depth == 0:
             parts.append(text[start:i].strip())
             start = i + 1
+        i += 1
     return [*parts, text[start:].strip()]
 
 
-def elements(value: str) -> tuple[list[str], bool]:
-    """(the names in `value`, whether it was written as a list): a, [a,b], "a" and 'a' are read."""
+def elements(value: str, key: str) -> tuple[list[str], bool]:
+    """(the names in the `value` of `key`, whether it was written as a list): a, [a,b], "a" and 'a' are read."""
     inner = unquote(value.strip())
     is_list = inner.startswith("[")
     if is_list:
         if not inner.endswith("]"):
-            raise Fault(f"{value!r} opens a list and does not close it. Write [a,b].")
+            raise Fault(f"{key}={value} opens a list and does not close it. Write {key}=[a,b].")
         inner = inner[1:-1]
     names = [unquote(part) for part in split(inner)]
     if not all(names):
-        raise Fault(f"{value!r} holds an empty name. Write one name, or a list such as [gsm8k,demo_math].")
+        example = "gsm8k,demo_math" if key == "task" else "accuracy,exact_match"
+        raise Fault(f"{key}={value} holds an empty name. Write one name, or a list such as {key}=[{example}].")
     return names, is_list
 
 
 def unquote(text: str) -> str:
     """`text` without one pair of quotes around it, escapes undone; unchanged where there is none."""
-    if len(text) >= 2 and text[0] in "'\"" and text[-1] == text[0] and _is_one_string(text):
-        return text[1:-1].replace(f"\\{text[0]}", text[0]).replace("\\\\", "\\")
+    if _is_quoted(text):
+        # Backslashes count only before a quote and at the end; see config.quoting.
+        return re.sub(rf"(\\+)({text[0]}|$)", lambda m: "\\" * (len(m[1]) // 2) + m[2], text[1:-1])
     return text
 
 
@@ -63,13 +71,22 @@ def _is_one_string(text: str) -> bool:
 
 def quoted_text(value: str) -> str:
     """The value of a key whose type is text, quoted so that Hydra keeps 1.10, 007, true, blanks and = as text."""
-    if value in ("null", "") or (len(value) >= 2 and value[0] in "'\"" and _is_quoted(value)):
+    if value in ("null", "") or _is_quoted(value):
         return value
     return quoted(value)
 
 
+def quoted_texts(value: str) -> str:
+    """The value of a key that holds a list of texts: [a,b], or one text, which makes a list of one."""
+    if value == "null":
+        return value
+    is_list = value.startswith("[") and value.endswith("]")
+    parts = split(value[1:-1]) if is_list and value[1:-1].strip() else [] if is_list else [value]
+    return "[" + ",".join(p if _is_quoted(p) else quoted(p) for p in parts) + "]"
+
+
 def _is_quoted(value: str) -> bool:
-    return value[-1] == value[0] and _is_one_string(value)
+    return len(value) >= 2 and value[0] in "'\"" and value[-1] == value[0] and _is_one_string(value)
 
 
 def hydra_value(value: Any) -> str:

@@ -55,7 +55,14 @@ def to_run_config(cfg: Any) -> RunConfig:
     try:
         return cast(RunConfig, OmegaConf.to_object(cfg))
     except OmegaConfBaseException as error:
-        raise Fault(f"The configuration cannot be resolved: {' '.join(str(error).split())}") from error
+        first, *rest = [line.strip() for line in str(error).split("\n")]
+        key = next(
+            (line.partition(":")[2].strip() for line in rest if line.startswith("full_key:")), "the configuration"
+        )
+        raise Fault(
+            f"{key} cannot be resolved: {first.rstrip('.')}. ${{NAME}} stands for another setting; a plain one is written "
+            "\\${NAME}."
+        ) from error
 
 
 def to_yaml(cfg: Any) -> str:

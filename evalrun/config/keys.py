@@ -1,24 +1,108 @@
-"""All keys of the configuration, for the nearest name in an error."""
+"""All keys of the configuration, read off its own types: what a key holds, and the nearest one for a misspelt."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+import types
+import typing
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import cache
 from typing import Any
 
-from evalrun.config.schema import RunConfig, TaskConfig
+from evalrun.config.schema import RunConfig
+from evalrun.errors import Fault, nearest, visible
+
+PEERS = {
+    "tasks": "task", "models": "model", "metrics": "metric", "suites": "suite", "max_samples": "limit",
+    "num_samples": "limit", "max_examples": "limit", "num_fewshot": "tasks.NAME.fewshot.n",
+    "shots": "tasks.NAME.fewshot.n", "n": "num_return_sequences", "num_generations": "num_return_sequences",
+    "n_samples": "num_return_sequences", "max_gen_toks": "model.max_tokens", "output": "output_dir",
+    "output_path": "output_dir", "model_args": "model.path", "api_base": "model.base_url",
+}  # fmt: skip
+"""What other tools call a setting -> ours."""
+
+
+class Kind(Enum):
+    """What a key holds. open: a value inside a free mapping; column: one there that names a column, or several."""
+
+    text = "text"
+    texts = "texts"
+    open = "open"
+    column = "column"
+    section = "section"
+    other = "other"
+
+
+def kind(key: str) -> Kind | None:
+    """What the dotted key holds; None where the configuration has no such key."""
+    node: Any = RunConfig
+    before = ""
+    for part in key.split("."):
+        if not part:
+            return None
+        if is_dataclass(node):
+            hints = _hints(typing.cast(type, node))
+            if part not in hints:
+                return None
+            node = hints[part]
+        elif typing.get_origin(node) is dict:
+            node = typing.get_args(node)[1]
+            if node is Any:
+                return Kind.column if before == "columns" else Kind.open
+        else:
+            return None
+        before = part
+    if node is str:
+        return Kind.text
+    if node == list[str]:
+        return Kind.texts
+    return Kind.section if is_dataclass(node) or typing.get_origin(node) is dict else Kind.other
 
 
 def all_keys(tasks: list[str]) -> list[str]:
-    """Dotted keys of RunConfig, with `tasks.NAME.` for each of the given tasks."""
-    keys = [k for k in _below(RunConfig(), "") if not k.startswith("tasks")]
-    return keys + [f"tasks.{name}.{k}" for name in tasks for k in _below(TaskConfig(), "")]
+    """Dotted keys that can be set, with `tasks.NAME.` for each of the given tasks."""
+    return [k for k in _below(RunConfig, "", tasks) if k not in ("tasks", "metrics", "task_params", "suite_name")]
 
 
-def _below(config: Any, prefix: str) -> list[str]:
+def unknown_key(key: str, where: str = "") -> Fault:
+    """A Fault for a key that does not exist: the nearest one, and those that stand at its place."""
+    parts = key.split(".")
+    tasks = [parts[1]] if parts[0] == "tasks" and len(parts) > 2 else ["NAME"]
+    known = [*all_keys(tasks), "task", "metric", "suite"]
+    if parts[0] == "metrics" or (parts[0] != "tasks" and "." in key):
+        known = [k for k in known if "NAME" not in k]
+    leaves = [k for k in known if k.rsplit(".", 1)[-1] == parts[-1] and k != key]
+    hint = PEERS.get(key) or (leaves[0] if leaves else None) or nearest(key, known)
+    parent = key.rpartition(".")[0]
+    while parent and kind(parent) is not Kind.section:
+        parent = parent.rpartition(".")[0]
+    depth = parent.count(".") + 1 if parent else 0
+    siblings = sorted({k.split(".")[depth] for k in known if not parent or k.startswith(parent + ".")})
+    guess = f" Did you mean {hint!r}?" if hint else ""
+    place = f" in {where}" if where else ""
+    under = f" below {parent}" if parent else ""
+    return Fault(f"There is no setting {visible(key)!r}{place}.{guess} Allowed{under}: {', '.join(siblings)}.")
+
+
+@cache
+def _hints(config: type) -> dict[str, Any]:
+    return {name: _plain(hint) for name, hint in typing.get_type_hints(config).items()}
+
+
+def _plain(hint: Any) -> Any:
+    """The type without its Optional."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return next(a for a in typing.get_args(hint) if a is not type(None))
+    return hint
+
+
+def _below(config: type, prefix: str, tasks: list[str]) -> list[str]:
     keys = []
-    for f in fields(config):
-        value = getattr(config, f.name, None)
-        keys.append(prefix + f.name)
-        if is_dataclass(value):
-            keys += _below(value, f"{prefix}{f.name}.")
+    for name, hint in _hints(config).items():
+        keys.append(prefix + name)
+        if is_dataclass(hint):
+            keys += _below(typing.cast(type, hint), f"{prefix}{name}.", tasks)
+        elif typing.get_origin(hint) is dict and is_dataclass(typing.get_args(hint)[1]):
+            for task in tasks:
+                keys += _below(typing.get_args(hint)[1], f"{prefix}{name}.{task}.", tasks)
     return keys

@@ -56,13 +56,3 @@ def names(group: str, config_dir: str | None = None) -> dict[str, Path]:
                 )
             found[path.stem] = path
     return found
-
-
-def check_headers(config_dir: str | None) -> None:
-    """Fault for a task file whose first line does not put it at tasks.NAME: Hydra would place it elsewhere."""
-    for name, path in names("task", config_dir).items():
-        with path.open(encoding="utf-8-sig") as file:
-            first = file.readline().strip()
-        wanted = f"# @package tasks.{name}"
-        if first.split() != wanted.split():
-            raise Fault(f"{path}:1: the first line of a task file must be {wanted!r}; got {first[:80]!r}.")

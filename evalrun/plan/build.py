@@ -9,7 +9,7 @@ from typing import Any
 
 from evalrun import __version__
 from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig
-from evalrun.errors import Fault
+from evalrun.errors import Fault, unknown
 from evalrun.plan import secrets
 from evalrun.plan.address import ask_id, asked_of, task_version
 from evalrun.plan.json_form import FORMAT_VERSION
@@ -33,6 +33,9 @@ def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, 
         positive_int(nrs, "num_return_sequences")
     limit = positive_or_none(config.limit, "limit")
     tasks = _layered(config)
+    for name in config.task_params:
+        if name not in tasks:
+            raise unknown("task", name, tasks, "task_params")
     cells: list[Cell] = []
     for name, task in tasks.items():
         said = Said(config.task_params.get(name) or {}, nrs, name)

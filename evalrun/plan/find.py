@@ -9,7 +9,8 @@ from evalrun.errors import Fault, nearest
 from evalrun.plan.address import differing
 from evalrun.plan.json_form import from_json
 from evalrun.store import docs, layout, predictions
-from evalrun.types import Cell, Plan
+from evalrun.tasks import rows
+from evalrun.types import Cell, DatasetPlan, Plan
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Stored:
     def cell(self, name: str) -> Cell | None:
         """The cell of that name, if the run has one."""
         return next((c for c in self.plan.cells if c.name == name), None)
+
+    def dataset_digest(self, cell: Cell) -> str | None:
+        """The digest of the data that the cell was asked from, as it was recorded; None where it was not."""
+        known = docs.metadata(self.run, self.plan.model.name, cell.name)
+        return known.get("dataset")
 
     def is_complete(self, cell: Cell) -> bool:
         """True where every row that the plan asks for has been written and put into its final file."""
@@ -108,6 +114,28 @@ def unfinished(draft: Plan, output_dir: Path) -> Stored | None:
     """The newest run of the draft's address that is not complete, to tell the user of it."""
     runs = [s for s in matching(draft, output_dir) if not all(s.is_complete(c) for c in s.plan.cells)]
     return runs[-1] if runs else None
+
+
+def check_data(draft: Plan, stored: Stored) -> list[str]:
+    """A note for every cell whose dataset cannot be compared here. Fault where local data is not what was asked."""
+    notes, changed = [], []
+    for cell in draft.cells:
+        theirs = stored.dataset_digest(cell)
+        ours = rows.digest_here(cell.dataset)
+        if ours is None or theirs is None:
+            notes.append(f"Task {cell.name}: dataset not checked here ({_why_unchecked(cell.dataset)}).")
+        elif ours != theirs:
+            changed.append(f"{cell.dataset.path} of task {cell.name}: stored {theirs[:12]}, here {ours[:12]}")
+    if changed:
+        raise Fault(
+            f"The data has changed since {stored.run.path} was made ({'; '.join(changed)}; SHA-256). Infer again, or "
+            f"score the saved documents as they were: --reuse {stored.run.path}."
+        )
+    return notes
+
+
+def _why_unchecked(dataset: DatasetPlan) -> str:
+    return f"no file {dataset.path}" if rows.is_local(dataset.path) else f"{dataset.path} lies on the hub"
 
 
 def _names(plan: Plan) -> set[str]:

@@ -10,8 +10,13 @@ from evalrun.errors import Fault, unknown
 from evalrun.plan.address import differing
 from evalrun.plan.build import build, positive_or_none, wishes_of
 from evalrun.plan.find import Stored
-from evalrun.plan.samples import Said, resolve
-from evalrun.types import Cell, Plan
+from evalrun.plan.samples import Said, Wish, positive_int, resolve
+from evalrun.types import Cell, MetricPlan, Plan
+
+
+def address_draft(config: RunConfig, typed: Sequence[str]) -> Plan:
+    """What the command asks, for finding stored runs by it: n, k and metrics left out, as the run may decide them."""
+    return build(replace(config, metrics={"exact_match": {}}, task_params={}, num_return_sequences=None), typed)
 
 
 def inherited(stored: Plan) -> dict[str, Said]:
@@ -33,20 +38,44 @@ def different(draft: Plan, stored: Plan) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def extended(stored: Plan, draft: Plan) -> Plan:
-    """The stored plan grown by the draft's cells: the larger n and limit of each, the draft's metrics.
+def resumed(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored: Plan) -> tuple[Plan, Plan]:
+    """(the plan of the cells that the command asks for, the whole plan of the run as it grows by them).
 
-    Fault where a run at temperature 0 would be extended to more samples, or where sampling differs.
+    n and k that the command does not say, and a limit that it does not, are the stored ones. Fault where a run at
+    temperature 0 would be extended to more samples, where sampling differs, or where fewer samples are asked for.
     """
-    grown = {c.name: c for c in stored.cells}
+    draft = build(config, typed, inherited(stored))
+    cells = {c.name: c for c in stored.cells}
+    asked = []
     for cell in draft.cells:
-        grown[cell.name] = _grown(grown[cell.name], cell)
-    return replace(
-        stored,
-        cells=tuple(grown.values()),
-        summary=draft.summary,
-        max_error_rate=draft.max_error_rate,
+        old = cells[cell.name]
+        _check_no_fewer(config, cell, old)
+        if not {"limit", f"tasks.{cell.task}.limit"} & {*keys}:
+            cell = replace(cell, limit=old.limit)
+        cells[cell.name] = _grown(old, cell)
+        asked.append(replace(cells[cell.name], limit=cell.limit))
+    whole = replace(
+        _scored_as(stored, draft, keys),
+        cells=tuple(cells.values()),
+        model=draft.model,
         num_return_sequences=draft.num_return_sequences or stored.num_return_sequences,
+    )
+    return replace(whole, cells=tuple(asked), mode=draft.mode), whole
+
+
+def _scored_as(stored: Plan, draft: Plan, keys: Sequence[str]) -> Plan:
+    """The stored plan with the command's ways of showing, and its max_error_rate where it was typed."""
+    rate = draft.max_error_rate if "max_error_rate" in keys else stored.max_error_rate
+    return replace(stored, summary=draft.summary, max_error_rate=rate)
+
+
+def _check_no_fewer(config: RunConfig, new: Cell, old: Cell) -> None:
+    if new.n >= old.n or config.first_n or not (config.num_return_sequences or config.task_params.get(new.task)):
+        return
+    raise Fault(
+        f"Task {old.name}: the stored run has n={old.n} samples per document, n={new.n} was asked. Leave it out to go "
+        f"on with n={old.n}, say first_n=true to score the first {new.n} of each document, or start a new run without "
+        "--resume."
     )
 
 
@@ -67,8 +96,9 @@ def _grown(old: Cell, new: Cell) -> Cell:
     return replace(new, n=n, limit=limit, sampling=old.sampling)
 
 
-def for_eval(config: RunConfig, typed: Sequence[str], stored: Stored) -> Plan:
+def for_eval(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored: Stored) -> Plan:
     """The plan that scores a run found by its address: the command's metrics over the stored plan's inference."""
+    config = replace(config, allow_equal_samples=True)  # the samples are there already
     draft = build(config, typed, inherited(stored.plan))
     cells = []
     for cell in draft.cells:
@@ -76,9 +106,7 @@ def for_eval(config: RunConfig, typed: Sequence[str], stored: Stored) -> Plan:
         if old is not None:
             _check_extent(config, cell.name, _said(config, cell.task, old, stored.plan), old.n)
             cells.append(replace(old, metrics=cell.metrics, extract=cell.extract, limit=_eval_limit(config, old)))
-    return replace(
-        stored.plan, cells=tuple(cells), mode="eval", summary=draft.summary, max_error_rate=draft.max_error_rate
-    )
+    return replace(_scored_as(stored.plan, draft, keys), cells=tuple(cells), mode="eval")
 
 
 def reused(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored: Stored) -> Plan:
@@ -86,7 +114,7 @@ def reused(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored:
 
     Fault where a typed setting contradicts the stored plan, and for a task that the run does not have.
     """
-    draft = build(config, typed, inherited(stored.plan))
+    draft = address_draft(config, typed)
     wanted = _wanted(draft, keys, stored)
     lines = _contradictions(draft, stored.plan, keys)
     if lines:
@@ -94,21 +122,32 @@ def reused(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored:
             f"The command contradicts the run {stored.run.path}: {'; '.join(lines)}. In eval the stored plan decides all "
             "about inference. Leave these settings out, or infer again with them."
         )
-    cells = []
-    for cell in wanted:
-        own = next((c for c in draft.cells if c.name == cell.name and _is_typed(keys, cell.task)), None)
-        said = _said(config, cell.task, cell, stored.plan)
-        _check_extent(config, cell.name, said, cell.n)
-        extract = own.extract if own is not None else cell.extract
-        metrics = own.metrics if own is not None else cell.metrics
-        if config.metrics:
-            metrics = resolve(wishes_of(config.metrics, typed), said, extract, is_own=False)
-        elif own is None and config.first_n:
-            raise Fault("first_n=true needs to know what to score: say metric=NAME with it.")
-        cells.append(replace(cell, metrics=metrics, extract=extract, limit=_eval_limit(config, cell)))
-    return replace(
-        stored.plan, cells=tuple(cells), mode="eval", summary=draft.summary, max_error_rate=draft.max_error_rate
-    )
+    config = replace(config, allow_equal_samples=True)
+    own: dict[str, Cell] = {}
+    if any(_is_typed(keys, cell.task) for cell in wanted):
+        own = {c.name: c for c in build(config, typed, inherited(stored.plan)).cells}
+    cells = [_rescored(config, typed, cell, own.get(cell.name), stored.plan) for cell in wanted]
+    return replace(_scored_as(stored.plan, draft, keys), cells=tuple(cells), mode="eval")
+
+
+def _rescored(config: RunConfig, typed: Sequence[str], cell: Cell, own: Cell | None, stored: Plan) -> Cell:
+    """The stored cell with the metrics that the command names, else its own ones; own: the task as typed anew."""
+    said = _said(config, cell.task, cell, stored)
+    _check_extent(config, cell.name, said, cell.n)
+    extract = own.extract if own is not None else cell.extract
+    metrics = own.metrics if own is not None else cell.metrics
+    if config.metrics:
+        metrics = resolve(wishes_of(config.metrics, typed), said, extract, is_own=False)
+    elif own is None and config.first_n:
+        metrics = resolve([_wish_again(m) for m in metrics], said, extract, is_own=False)
+    return replace(cell, metrics=metrics, extract=extract, limit=_eval_limit(config, cell))
+
+
+def _wish_again(metric: MetricPlan) -> Wish:
+    """The metric as it was asked for: n and k are open again where no parameter had set them."""
+    origins, params = dict(metric.origins), dict(metric.params)
+    kept = [name for name in metric.given if origins.get(name, "metric parameter") == "metric parameter"]
+    return Wish(metric.key, {name: params[name] for name in kept}, tuple(kept))
 
 
 def _wanted(draft: Plan, keys: Sequence[str], stored: Stored) -> list[Cell]:
@@ -129,6 +168,8 @@ def _is_typed(keys: Sequence[str], task: str) -> bool:
 def _said(config: RunConfig, task: str, old: Cell, stored: Plan) -> Said:
     """n and k of this command, else of the stored one."""
     params = config.task_params.get(task) or {}
+    if config.num_return_sequences is not None:
+        positive_int(config.num_return_sequences, "num_return_sequences")
     if params or config.num_return_sequences is not None:
         return Said(params, config.num_return_sequences, task)
     return Said(dict(old.task_params), stored.num_return_sequences, task)

@@ -13,7 +13,7 @@ from typing import Any
 
 from evalrun.errors import Fault, unknown
 from evalrun.metrics import METRICS, check_ready, make_metric, make_scorer
-from evalrun.metrics.making import parameter_names, parameters
+from evalrun.metrics.making import parameter_defaults, parameter_names, parameters
 from evalrun.types import MetricPlan, Sampling
 
 TRIO = ("pass_at_k", "cons_at_k", "avg_at_n")
@@ -41,7 +41,8 @@ class Said:
 def positive_int(value: Any, name: str) -> int:
     """`value` if it is an integer >= 1; else a Fault naming the key. bool, text and floats are refused."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise Fault(f"{name} must be a positive integer; got {value!r}.")
+        hint = " Write null for none." if value == "None" else ""
+        raise Fault(f"{name} must be a positive integer; got {value!r}.{hint}")
     return value
 
 
@@ -84,7 +85,9 @@ def _refuse_unknown_task_params(wishes: Sequence[Wish], said: Said) -> None:
 def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
     metric_type = METRICS.get(wish.key)
     names = parameter_names(metric_type)
-    params = {key: value for key, value in wish.given.items() if value is not None}
+    # The composed configuration holds every parameter; one that stands at its default was not given.
+    defaults = parameter_defaults()[METRICS.key(wish.key)]
+    params = {k: v for k, v in wish.given.items() if v is not None and (k in wish.order or v != defaults.get(k))}
     origins: dict[str, str] = {name: "metric parameter" for name in ("k", "n") if name in params}
     for name, value in said.task_params.items():
         if name in names and name not in params:

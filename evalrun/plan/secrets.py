@@ -9,23 +9,36 @@ from typing import Any
 
 from evalrun.errors import Fault
 
-_SECRET_KEY = re.compile(r"(^|[._])(api_?key|apikey|access_token|auth_token|authorization|password|secret)$", re.I)
+_SECRET_KEY = re.compile(r"(^|[._])(api-?key|apikey|hf_token|authorization|secret|bearer)$", re.I)
 _SECRET_ENDING = re.compile(r"(api_key|_secret|access_token|auth_token|password)$", re.I)
+# A mapping written as one value: model.extra_body={api_key: ...}
+_SECRET_INSIDE = re.compile(
+    r"[{,][\s'\"]*[\w.-]*(api_?-?key|_secret|access_token|auth_token|password|hf_token|authorization)[\s'\"]*:", re.I
+)
 _URL_WITH_CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]+@", re.I)
+_MAY_READ_ENVIRONMENT = re.compile(r"(.+\.)?path|model\.(tokenizer|base_url|device)|output_dir|reuse")
 _WAY_OUT = (
     "Put the secret into an environment variable and name that variable: model.api_key_env=NAME "
     "(evalrun never stores secrets)."
 )
 
 
-def refuse_in_overrides(overrides: list[str]) -> None:
-    """Fault for an override whose key names a secret, or whose value is a URL with credentials."""
-    for override in overrides:
-        key, _, value = override.lstrip("+~").partition("=")
-        if is_secret_key(key):
+def refuse_in_overrides(words: list[str]) -> None:
+    """Fault for a word of the command line whose key names a secret, or whose value holds one."""
+    for word in words:
+        key, sign, value = word.lstrip("+~-").partition("=")
+        if sign and (is_secret_key(key) or _SECRET_INSIDE.search(value)):
             raise Fault(f"The override {key}=*** would write a secret into files. {_WAY_OUT}")
         if _URL_WITH_CREDENTIALS.search(value):
             raise Fault(f"The override {key}=*** holds a URL with credentials. {_WAY_OUT}")
+        if key == "model.api_key_env" and not _is_env_name(value.strip("'\"")):
+            raise Fault(
+                f"model.api_key_env=*** is no name of an environment variable, such as OPENAI_API_KEY. {_WAY_OUT}"
+            )
+
+
+def _is_env_name(value: object) -> bool:
+    return isinstance(value, str) and (value in ("", "null") or re.fullmatch(r"[A-Za-z_]\w*", value) is not None)
 
 
 def is_secret_key(key: str) -> bool:
@@ -41,18 +54,21 @@ def refuse_in_config(config: Any) -> None:
             raise Fault(f"The configuration key {key} would hold a secret. {_WAY_OUT}")
         if isinstance(value, str) and _URL_WITH_CREDENTIALS.search(value) and not _is_prompt(key):
             raise Fault(f"The configuration key {key} holds a URL with credentials. {_WAY_OUT}")
+        if key == "model.api_key_env" and value is not None and not _is_env_name(value):
+            raise Fault(
+                f"model.api_key_env is no name of an environment variable, such as OPENAI_API_KEY. {_WAY_OUT}"
+            )
 
 
-def refuse_env_in_prompts(raw: Any) -> None:
-    """Fault where a prompt, a system text or the request body reads the environment: it would be sent and saved.
+def refuse_environment(raw: Any) -> None:
+    """Fault where anything but a place (a path, an address, a folder) reads the environment: it would be saved.
 
     raw: the composed configuration as plain containers, interpolations not resolved.
     """
     for key, value in _walk(raw, ""):
-        if isinstance(value, str) and "oc.env" in value and (_is_prompt(key) or ".extra_body" in key):
-            raise Fault(
-                f"{key} reads the environment (${{oc.env:...}}); that text would be sent and saved. {_WAY_OUT}"
-            )
+        if isinstance(value, str) and "oc.env" in value and not _MAY_READ_ENVIRONMENT.fullmatch(key):
+            fate = "sent and saved" if _is_prompt(key) or ".extra_body" in key else "saved in the run's files"
+            raise Fault(f"{key} reads the environment (${{oc.env:...}}); that text would be {fate}. {_WAY_OUT}")
 
 
 def _is_prompt(key: str) -> bool:

@@ -1,0 +1,129 @@
+"""The user's configuration files, read before Hydra reads them: errors name the file and the line.
+
+Hydra and OmegaConf alone would place a file with a wrong `# @package` line elsewhere, take `revision: 1.10` for
+the text 1.1 and `system: no` for the text False.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from evalrun.config import places
+from evalrun.config.keys import Kind, kind, unknown_key
+from evalrun.errors import Fault, visible
+
+GROUPS = ("task", "model", "suite", "metric", "dataset", "judge", "summary")
+_PREFIX = {"model": "model", "dataset": "dataset", "judge": "judge", "summary": "summary", "suite": ""}
+_WORDS = {"bool": "a truth value", "int": "a number", "float": "a number"}
+
+
+def check(config_dir: str | None) -> None:
+    """Look at every file of every group. Fault for a name that exists twice, a wrong `# @package` line, broken
+    YAML, an unknown key, and a bare truth value or number where text is wanted.
+    """
+    own = (places.own("conf"), places.own("tasks_yaml"))
+    for group in GROUPS:
+        for name, path in places.names(group, config_dir).items():
+            _check_header(group, name, path)
+            if not path.is_relative_to(own[0]) and not path.is_relative_to(own[1]):
+                check_file(group, name, path)
+
+
+def check_file(group: str, name: str, path: Path) -> None:
+    """Look at the keys and values of one file."""
+    root = _read(path)
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise Fault(f"{path}:{_line(root)}: a configuration file holds `key: value` lines; got {_shown(root)}.")
+    if group == "task":
+        _check_schema(root, name, path)
+    if group == "metric":
+        return
+    prefix = f"tasks.{name}" if group == "task" else _PREFIX[group]
+    rows = [(key, node) for key, node in root.value if key.value not in ("defaults", "hydra")]
+    for dotted, key, node in _walk(rows, prefix):
+        what = kind(dotted)
+        if what is None:
+            raise unknown_key(dotted, f"{path}:{_line(key)}")
+        for scalar in _texts(what, node):
+            word = _WORDS.get(scalar.tag.rpartition(":")[2])
+            if word is not None:
+                raise Fault(
+                    f"{path}:{_line(scalar)}: {dotted} is text, but YAML reads {scalar.value} as {word}. Write it in "
+                    f"quotes: '{scalar.value}'."
+                )
+
+
+def _walk(rows: list[tuple[Any, Any]], prefix: str) -> Iterator[tuple[str, Any, Any]]:
+    """(dotted key, key node, value node) of every row that is no section, and of unknown sections."""
+    for key, node in rows:
+        dotted = f"{prefix}.{key.value}" if prefix else str(key.value)
+        is_section = kind(dotted) is Kind.section or dotted == "tasks"
+        if is_section and isinstance(node, yaml.MappingNode):
+            yield from _walk(node.value, dotted)
+        else:
+            yield dotted, key, node
+
+
+def _texts(what: Kind, node: Any) -> list[Any]:
+    """The scalars below a row that must be text."""
+    if what is Kind.text:
+        return [node] if isinstance(node, yaml.ScalarNode) else []
+    if what in (Kind.texts, Kind.column):
+        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        return [n for n in nodes if isinstance(n, yaml.ScalarNode)]
+    return []
+
+
+def _read(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except UnicodeDecodeError as error:
+        raise Fault(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark is not None else 1
+        raise Fault(f"{path}:{line}: the YAML is broken: {error.problem or error.context}.") from error
+    except yaml.YAMLError as error:
+        raise Fault(f"{path}: the YAML is broken: {' '.join(str(error).split())}.") from error
+
+
+def _check_header(group: str, name: str, path: Path) -> None:
+    """Fault for a first line that does not put the file where its group belongs: Hydra would place it elsewhere."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        first = file.readline().strip()
+    wanted = {"task": (f"tasks.{name}",), "suite": ("_global_",), "metric": ("metrics", "_global_")}.get(group)
+    words = first.split()
+    if wanted is None:
+        if words[:2] == ["#", "@package"]:
+            raise Fault(f"{path}:1: a {group} file has no `# @package` line; got {visible(first[:80])!r}. Remove it.")
+    elif words[:2] != ["#", "@package"] or words[2:] not in [[w] for w in wanted]:
+        line = f"# @package {wanted[0]}"
+        raise Fault(f"{path}:1: the first line of a {group} file must be {line!r}; got {visible(first[:80])!r}.")
+
+
+def _check_schema(root: Any, name: str, path: Path) -> None:
+    """Fault for a task without its schema: misspelt keys would pass."""
+    for key, node in root.value:
+        if key.value == "defaults" and isinstance(node, yaml.SequenceNode):
+            entries = [e for e in node.value if isinstance(e, yaml.ScalarNode)]
+            if any(str(e.value) == "/task_schema@_here_" for e in entries):
+                return
+    raise Fault(
+        f"{path}: task {name} lacks its schema. Its first entry must be `defaults: [/task_schema@_here_, _self_]` "
+        "(with `- /dataset: NAME` between the two for a dataset of conf/dataset)."
+    )
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _shown(node: Any) -> str:
+    return visible(str(node.value)[:60]) if isinstance(node, yaml.ScalarNode) else "a list"
