@@ -93,7 +93,7 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
         if name in names and name not in params:
             params[name] = value
             origins[name] = "task string"
-    is_service = not params
+    is_service, named = not params, tuple(params)
     _decide_counts(wish.key, names, params, origins, said)
     metric = make_metric(wish.key, params)
     n = getattr(metric, "n", None)
@@ -107,7 +107,7 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
         scorer=scorer,
         n=n if isinstance(n, int) else 1,
         origins=tuple(sorted(origins.items())),
-        given=wish.order or tuple(key for key in params if key in wish.given or key in said.task_params),
+        given=wish.order or named,
         is_service=is_service and said.num_return_sequences is not None and said.num_return_sequences > 1,
     )
 

@@ -17,7 +17,11 @@ from evalrun.types import Cell, Doc, Estimate, MetricPlan, Samples, State, Statu
 
 @dataclass(frozen=True)
 class Scored:
-    """One metric over all documents. rows: statistics, None for a document that cannot be scored."""
+    """One metric over all documents.
+
+    rows: statistics, None for a document that cannot be scored. faults: place of a document -> how the metric
+    failed on it.
+    """
 
     metric: Metric
     plan: MetricPlan
@@ -25,11 +29,31 @@ class Scored:
     samples: tuple[Samples, ...]
     verdicts: tuple[tuple[Verdict, ...], ...]
     rows: tuple[tuple[Statistic, ...] | None, ...]
+    faults: Mapping[int, str]
 
     @property
     def n_scored(self) -> int:
         """Documents that are in the matrix."""
         return sum(row is not None for row in self.rows)
+
+    @property
+    def n_error(self) -> int:
+        """Samples whose request failed, that the scorer could not judge, or on whose document the metric failed."""
+        return sum(
+            place in self.faults or has_failed or (v is not None and v.value is None)
+            for place, (answer, head) in enumerate(zip(self.samples, self.verdicts, strict=True))
+            for has_failed, v in zip(answer.failed, head or [None] * len(answer.failed), strict=True)
+        )
+
+    @property
+    def n_failed(self) -> int:
+        """Samples whose request failed."""
+        return sum(has_failed for answer in self.samples for has_failed in answer.failed)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the metric failed, for the log."""
+        return tuple(f"document {self.docs[place].id}: {why}" for place, why in self.faults.items())
 
     def columns_over_all(self) -> dict[str, list[Statistic | None]]:
         """Column name -> one value per document, None where it is not scored."""
@@ -51,10 +75,10 @@ def statistics_of(
     cut = tuple(Samples(s.texts[:n], s.failed[:n]) for s in samples)
     heads = tuple(tuple(v[:n]) for v in verdicts)
     places = [i for i, head in enumerate(heads) if all(v.value is not None for v in head)]
-    rows: list[tuple[Statistic, ...] | None] = [None] * len(docs)
-    for place, row in zip(places, _scored_rows(metric, docs, cut, heads, places), strict=True):
-        rows[place] = row
-    return Scored(metric, plan, tuple(docs), cut, heads, tuple(rows))
+    found = _scored_rows(metric, docs, cut, heads, places)
+    faults = {place: row for place, row in found.items() if isinstance(row, str)}
+    rows = [None if isinstance(row := found.get(i), str) else row for i in range(len(docs))]
+    return Scored(metric, plan, tuple(docs), cut, heads, tuple(rows), faults)
 
 
 def _scored_rows(
@@ -63,29 +87,27 @@ def _scored_rows(
     samples: Sequence[Samples],
     heads: Sequence[tuple[Verdict, ...]],
     places: Sequence[int],
-) -> list[tuple[Statistic, ...] | None]:
+) -> dict[int, tuple[Statistic, ...] | str]:
+    """Place -> its row; where the metric raises on a document, what it raised."""
     try:
-        return [
-            *metric.score_batch([docs[i] for i in places], [samples[i] for i in places], [heads[i] for i in places])
-        ]
+        rows = metric.score_batch([docs[i] for i in places], [samples[i] for i in places], [heads[i] for i in places])
+        return dict(zip(places, rows, strict=True))
     except Exception:  # noqa: BLE001
         # One document makes it fail; find out which and leave that one out.
-        return [_score_one(metric, docs[i], samples[i], heads[i]) for i in places]
+        return {i: _score_one(metric, docs[i], samples[i], heads[i]) for i in places}
 
 
-def _score_one(metric: Metric, doc: Doc, answer: Samples, head: Sequence[Verdict]) -> tuple[Statistic, ...] | None:
+def _score_one(metric: Metric, doc: Doc, answer: Samples, head: Sequence[Verdict]) -> tuple[Statistic, ...] | str:
     try:
         return metric.score(doc, answer, head)
-    except Exception:  # noqa: BLE001
-        return None
+    except Exception as error:  # noqa: BLE001
+        return f"{metric.name} raised {type(error).__name__}: {error}"[:500]
 
 
 def estimates_of(item: Scored, cell: Cell, statuses: Sequence[Sequence[str]]) -> tuple[Estimate, ...]:
     """One Estimate per output of the metric. value is None where no document could be scored."""
     matrix = _matrix(item.metric, [row for row in item.rows if row is not None])
     n = item.plan.n
-    flat = [verdict for head in item.verdicts for verdict in head]
-    unscored = sum(v.state in (State.ERROR, State.TIMEOUT) for v in flat)
     shared = {
         "metric": item.plan.key,
         "version": item.metric.version,
@@ -93,9 +115,9 @@ def estimates_of(item: Scored, cell: Cell, statuses: Sequence[Sequence[str]]) ->
         "n_docs": len(item.docs),
         "n": n,
         "n_scored": item.n_scored,
-        "n_error": sum(Status(s).is_failure for row in statuses for s in row[:n]) + unscored,
+        "n_error": item.n_error,
         "n_truncated": sum(s == Status.TRUNCATED.value for row in statuses for s in row[:n]),
-        "n_unparsed": sum(v.state is State.UNPARSED for v in flat),
+        "n_unparsed": sum(v.state is State.UNPARSED for head in item.verdicts for v in head),
     }
     return tuple(_estimate(item, cell, output, matrix, shared) for output in item.metric.outputs())
 
@@ -136,12 +158,18 @@ def _matrix(metric: Metric, rows: Sequence[tuple[Statistic, ...]]) -> dict[str, 
 
 def _bounds(item: Scored, output: Output) -> tuple[float, float]:
     """The number with everything that failed taken as wrong, and as right."""
-    ends = []
-    for value in (0.0, 1.0):
-        heads = [tuple(_assumed(v, value) for v in head) for head in item.verdicts]
-        rows = item.metric.score_batch(item.docs, item.samples, heads)
-        ends.append(output.reduce(_matrix(item.metric, rows)))
+    ends = [_assuming(item, output, value) for value in (0.0, 1.0)]
     return min(ends), max(ends)
+
+
+def _assuming(item: Scored, output: Output, value: float) -> float:
+    """The number with `value` for every sample that failed; a document on which the metric fails has it as a whole."""
+    heads = [tuple(_assumed(v, value) for v in head) for head in item.verdicts]
+    places = [i for i in range(len(item.docs)) if i not in item.faults]
+    found = _scored_rows(item.metric, item.docs, item.samples, heads, places)
+    rows = [row for row in found.values() if not isinstance(row, str)]
+    known = output.per_doc(_matrix(item.metric, rows)) if rows else np.empty(0)
+    return float(np.mean([*known, *[value] * (len(item.docs) - len(rows))]))
 
 
 def _assumed(verdict: Verdict, value: float) -> Verdict:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
@@ -27,6 +28,9 @@ def run(plan: Plan, outcomes: Sequence[tuple[str, str]] = (), is_debug: bool = F
     """
     run_folder = Run(Path(plan.run_dir))
     reasons = dict(outcomes)
+    if plan.mode == "eval" and len(plan.cells) > 1:
+        for cell in plan.cells:  # before anything is scored
+            _saved_rows(plan, run_folder, cell)
     records = []
     for cell in plan.cells:
         log_path = run_folder.log_file("eval", plan.model.name, cell.name)
@@ -35,20 +39,37 @@ def run(plan: Plan, outcomes: Sequence[tuple[str, str]] = (), is_debug: bool = F
     return tuple(records)
 
 
+def check_packages(plan: Plan) -> None:
+    """Fault for a metric or scorer of the plan whose package is not installed. Imports none of them."""
+    for cell in plan.cells:
+        for item in cell.metrics:
+            metric, scorer = _metric_of(item, cell)
+            needed = dict.fromkeys((*metric.packages, *(scorer.packages if scorer is not None else ())))
+            missing = [package for package in needed if find_spec(package) is None]
+            if missing:
+                names = " ".join(missing)
+                raise Fault(
+                    f"Metric {item.key} of task {cell.name} needs {names}, not installed here: pip install {names}. "
+                    "Nothing was asked or scored; --mode infer alone does not need it."
+                )
+
+
 def _score_cell(plan: Plan, run_folder: Run, cell: Cell, reason: str | None, log: TaskLog) -> Record:
     started = perf_counter()
     model = plan.model.name
-    log_name = str(run_folder.log_file("infer", model, cell.name).relative_to(run_folder.path))
     blank = Record(
-        model=model, task=cell.name, version=cell.version, mode="gen", state="failed", reason=reason, log=log_name,
-        n_docs=0, n=cell.n,
+        model=model, task=cell.name, version=cell.version, mode="gen", state="failed", reason=reason,
+        log=_log_name(run_folder, "infer", model, cell), n_docs=0, n=cell.n,
     )  # fmt: skip
-    if not run_folder.docs_file(model, cell.name).exists():
-        if plan.mode == "eval":
-            raise Fault(_no_rows(run_folder, cell, model))
+    saved = _saved_rows(plan, run_folder, cell, reason)
+    if saved is None:
         record = replace(blank, reason=reason or "nothing was asked")
+    elif saved.holes:
+        counts = Counts(n_unsent=len(saved.holes))
+        text = _holes(cell, saved, reason)
+        record = replace(blank, state="missing", reason=text, n_docs=len(saved.docs), counts=counts)
     else:
-        record = _from_rows(plan, run_folder, cell, blank, log)
+        record = _from_rows(plan, run_folder, cell, replace(blank, n_docs=len(saved.docs)), saved, log)
     results.write_record(run_folder, record)
     results.write_times(run_folder, model, cell.name, {"score_s": perf_counter() - started})
     for estimate in record.estimates:
@@ -57,46 +78,84 @@ def _score_cell(plan: Plan, run_folder: Run, cell: Cell, reason: str | None, log
     return record
 
 
-def _no_rows(run_folder: Run, cell: Cell, model: str) -> str:
-    return (
-        f"There are no saved predictions of model {model}, task {cell.name}: expected "
-        f"{run_folder.predictions_file(model, cell.name)}. Run --mode infer first."
-    )
+def _log_name(run_folder: Run, stage: str, model: str, cell: Cell) -> str:
+    return run_folder.log_file(stage, model, cell.name).relative_to(run_folder.path).as_posix()
 
 
-def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, log: TaskLog) -> Record:
+@dataclass(frozen=True)
+class _Saved:
+    """The documents of a cell and their answers. holes: (document, sample) pairs that have no row. notes: for the log."""
+
+    docs: list[Doc]
+    samples: list[Samples]
+    statuses: list[list[str]]
+    holes: list[tuple[str, int]]
+    notes: tuple[str, ...] = ()
+
+
+def _saved_rows(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> _Saved | None:
+    """What the cell has saved; None where it was never asked. Faults: too few samples; in eval rows that are missing."""
     model = plan.model.name
-    docs = [s.doc for s in doc_store.read_docs(run_folder, model, cell.name)]
-    docs = docs if cell.limit is None else docs[: cell.limit]
-    answers = predictions.read_answers(run_folder, model, cell.name)
+    is_eval = plan.mode == "eval"
+    if not run_folder.docs_file(model, cell.name).exists():
+        if is_eval:
+            raise Fault(_no_rows(run_folder, cell, model))
+        return None
+    docs = [s.doc for s in doc_store.read_docs(run_folder, model, cell.name)][: cell.limit]
+    has_rows = run_folder.predictions_file(model, cell.name).exists() or run_folder.shards(model, cell.name)
+    answers = predictions.read_answers(run_folder, model, cell.name) if has_rows else None
     needed = max(m.n for m in cell.metrics)
     stored_n = _stored_n(answers, cell.n)
     if needed > stored_n:
         raise Fault(_too_few(run_folder, cell, needed, stored_n))
-    samples, statuses, holes = _samples(docs, answers, cell.n)
-    if holes:
-        text = _holes(blank, holes, cell.n * len(docs))
-        if plan.mode == "eval":
-            raise Fault(f"{run_folder.path}: {text}. --resume asks for the missing rows.")
-        n_unsent = len(holes)
-        return replace(blank, state="missing", reason=text, n_docs=len(docs), counts=Counts(n_unsent=n_unsent))
+    saved = _Saved(docs, *_samples(docs, answers.by_doc if answers is not None else {}, cell.n), _notes_of(answers))
+    if saved.holes and is_eval:
+        raise Fault(f"{run_folder.path}: {_holes(cell, saved, reason)}. --resume asks for the missing rows.")
+    return saved
+
+
+def _notes_of(answers: predictions.Answers | None) -> tuple[str, ...]:
+    if answers is None:
+        return ()
+    notes = [f"{answers.n_duplicates} rows were stored twice; the last of each key counts"] * bool(
+        answers.n_duplicates
+    )
+    notes += [f"{answers.n_dropped_tails} files end in a row cut short, which is left out"] * bool(
+        answers.n_dropped_tails
+    )
+    return tuple(notes)
+
+
+def _no_rows(run_folder: Run, cell: Cell, model: str) -> str:
+    return (
+        f"There are no saved predictions of model {model}, task {cell.name}: expected "
+        f"{run_folder.predictions_file(model, cell.name)}. Run --mode infer first; --resume goes on with this run."
+    )
+
+
+def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: _Saved, log: TaskLog) -> Record:
+    model, docs, samples = plan.model.name, saved.docs, saved.samples
     judged: dict[str, Judged] = {}
     scored: list[Scored] = []
     for item in cell.metrics:
         metric, scorer = _metric_of(item, cell)
-        reason = next((r for d in docs if (r := metric.check_doc(d)) is not None), None)
+        checks = [metric.check_doc] + ([scorer.check_doc] if scorer is not None else [])
+        reason = next((r for d in docs for check in checks if (r := check(d)) is not None), None)
         if reason is not None:
             raise Fault(f"Task {cell.name}: {reason}. Leave metric {item.key} out.")
         if scorer is not None and scorer.signature not in judged:
             judged[scorer.signature] = judge(scorer, docs, samples)
         verdict_rows = judged[scorer.signature].rows if scorer is not None else [()] * len(docs)
         scored.append(statistics_of(metric, item, docs, samples, verdict_rows))
-    for signature, found in judged.items():
-        for line in found.notes:
-            log.line(f"{signature}: {line}")
+    for line in saved.notes:
+        log.line(line)
+    for line in [f"{s}: {line}" for s, found in judged.items() for line in found.notes]:
+        log.line(line)
+    for line in [line for item in scored for line in item.notes]:
+        log.line(line)
     verdicts.write_verdicts(run_folder, model, cell.name, {s: j.by_key(docs) for s, j in judged.items()})
     _write_statistics(run_folder, model, cell, docs, scored)
-    return _record(plan, cell, blank, docs, statuses, judged, scored)
+    return _record(plan, cell, blank, saved, judged, scored)
 
 
 def _metric_of(item: MetricPlan, cell: Cell) -> tuple[Metric, Scorer | None]:
@@ -106,8 +165,8 @@ def _metric_of(item: MetricPlan, cell: Cell) -> tuple[Metric, Scorer | None]:
     return metric, make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}")
 
 
-def _stored_n(answers: predictions.Answers, planned: int) -> int:
-    stored = answers.metadata.get("n")
+def _stored_n(answers: predictions.Answers | None, planned: int) -> int:
+    stored = answers.metadata.get("n") if answers is not None else None
     return max(int(stored), planned) if stored is not None and stored.isdigit() else planned
 
 
@@ -120,12 +179,12 @@ def _too_few(run_folder: Run, cell: Cell, needed: int, stored: int) -> str:
 
 
 def _samples(
-    docs: Sequence[Doc], answers: predictions.Answers, n: int
+    docs: Sequence[Doc], by_doc: Mapping[str, Sequence[tuple[int, str | None, str]]], n: int
 ) -> tuple[list[Samples], list[list[str]], list[tuple[str, int]]]:
     """Texts per document, in index order; their states; the (document, sample) pairs that have no row."""
     samples, statuses, holes = [], [], []
     for doc in docs:
-        rows = [row for row in answers.by_doc.get(doc.id, ()) if row[0] < n]
+        rows = [row for row in by_doc.get(doc.id, ()) if row[0] < n]
         if len(rows) < n:
             present = {row[0] for row in rows}
             holes += [(doc.id, i) for i in range(n) if i not in present]
@@ -135,12 +194,13 @@ def _samples(
     return samples, statuses, holes
 
 
-def _holes(blank: Record, holes: Sequence[tuple[str, int]], wanted: int) -> str:
-    first = ", ".join(f"{doc_id} sample {i}" for doc_id, i in holes[:5])
-    why = f" ({blank.reason})" if blank.reason else ""
+def _holes(cell: Cell, saved: _Saved, reason: str | None) -> str:
+    wanted = len(saved.docs) * cell.n
+    first = ", ".join(f"{doc_id} sample {i}" for doc_id, i in saved.holes[:5])
+    why = f" ({reason.rstrip('.')})" if reason else ""
     return (
-        f"task {blank.task}: {len(holes)} of {wanted} rows were never written{why}, so nothing is scored; the first are "
-        f"{first}"
+        f"task {cell.name} wants {wanted} rows ({len(saved.docs)} documents x {cell.n} samples) and holds "
+        f"{wanted - len(saved.holes)}{why}, so nothing is scored; the first of {len(saved.holes)} missing: {first}"
     )
 
 
@@ -153,17 +213,13 @@ def _write_statistics(run_folder: Run, model: str, cell: Cell, docs: Sequence[Do
 
 
 def _record(
-    plan: Plan,
-    cell: Cell,
-    blank: Record,
-    docs: Sequence[Doc],
-    statuses: Sequence[Sequence[str]],
-    judged: dict[str, Judged],
-    scored: Sequence[Scored],
+    plan: Plan, cell: Cell, blank: Record, saved: _Saved, judged: dict[str, Judged], scored: Sequence[Scored]
 ) -> Record:
-    flat = [s for row in statuses for s in row]
+    flat = [s for row in saved.statuses for s in row]
     n_failed = sum(Status(s).is_failure for s in flat)
-    n_unscored = max((j.n_unscored for j in judged.values()), default=0)
+    n_unscored = max(
+        [j.n_unscored for j in judged.values()] + [item.n_error - item.n_failed for item in scored], default=0
+    )
     counts = Counts(
         n_error=n_failed + n_unscored,
         n_truncated=flat.count(Status.TRUNCATED.value),
@@ -171,23 +227,29 @@ def _record(
         n_filtered=flat.count(Status.FILTERED.value),
         n_empty=flat.count(Status.EMPTY.value),
     )
-    estimates = tuple(e for item in scored for e in estimates_of(item, cell, statuses))
-    state, reason = "complete", None
+    state, reason, log = "complete", None, None
+    if n_unscored:
+        log = _log_name(Run(Path(plan.run_dir)), "eval", plan.model.name, cell)
+    elif n_failed:
+        log = blank.log
     if counts.n_error > plan.max_error_rate * len(flat):
-        state = "incomplete"
-        reason = (
-            f"{n_failed} of {len(flat)} requests failed" if n_failed else f"{n_unscored} samples could not be scored"
-        )
-        reason += f", more than max_error_rate={plan.max_error_rate:g} allows; --resume asks for them again"
+        state, reason = "incomplete", _too_many(n_failed, n_unscored, len(flat), plan.max_error_rate)
     return replace(
         blank,
         state=state,
         reason=reason,
-        n_docs=len(docs),
+        log=log,
         counts=counts,
-        estimates=estimates,
+        estimates=tuple(e for item in scored for e in estimates_of(item, cell, saved.statuses)),
         notes=_notes(cell, scored),
     )
+
+
+def _too_many(n_failed: int, n_unscored: int, total: int, rate: float) -> str:
+    parts = [f"{n_failed} of {total} requests failed"] if n_failed else []
+    parts += [f"{n_unscored} of {total} samples could not be scored"] if n_unscored else []
+    way_out = "; --resume asks for the failed ones again" if n_failed else ""
+    return f"{' and '.join(parts)}, more than max_error_rate={rate:g} allows{way_out}"
 
 
 def _notes(cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
