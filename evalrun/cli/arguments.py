@@ -188,6 +188,8 @@ def _checked(key: str, value: str) -> Kind | None:
             f"dataset={visible(value)}: a task names its dataset. Say task=NAME, or dataset.path=FILE to give the only "
             "task other data."
         )
+    if "@" in key:
+        raise Fault(f"{visible(key)}: the name of a setting has no @. Metrics go by plain names here: pass_at_k.")
     what = kind(key)
     if what is None or key in PEERS or (what is Kind.section and "{" not in value):
         raise unknown_key(key, "the command line")

@@ -13,7 +13,8 @@ def completed(config_dir: str | None) -> bool:
     line = os.environ.get("COMP_LINE", "evalrun ")
     head, *words = line[: int(os.environ.get("COMP_POINT") or len(line))].split(" ")
     *before, word = words or [""]
-    before = [w for w in before if w]
+    before = [w.strip("'\"") for w in before if w]
+    word = word.lstrip("'\"")
     previous = before[-1] if before else ""
     candidates = _ours(previous, word, config_dir)
     if candidates is not None:

@@ -46,6 +46,9 @@ def _show(arguments: Arguments) -> int:
 
         if not completed(arguments.config_dir):
             return 0
+        with contextlib.suppress(Fault):  # half a command line: nothing to offer, and no noise at the prompt
+            _hydra_main(words, Jobs(arguments), arguments)
+        return 0
     try:
         _hydra_main(words, Jobs(arguments), arguments)
     except SystemExit as end:

@@ -54,7 +54,7 @@ def unquote(text: str) -> str:
     """`text` without one pair of quotes around it, escapes undone; unchanged where there is none."""
     if _is_quoted(text):
         # Backslashes count only before a quote and at the end; see config.quoting.
-        return re.sub(rf"(\\+)({text[0]}|$)", lambda m: "\\" * (len(m[1]) // 2) + m[2], text[1:-1])
+        return re.sub(rf"(\\+)({text[0]}|\Z)", lambda m: "\\" * (len(m[1]) // 2) + m[2], text[1:-1])
     return text
 
 
