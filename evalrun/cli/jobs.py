@@ -26,12 +26,15 @@ class Jobs:
         self.records: list[Record] = []
         self.sweep: Path | None = None
         self._settings: Any = ()
+        self._made_output_dir = False
 
     def claim_sweep(self) -> Path:
         """The folder of a sweep: its jobs and its joint summary."""
         from evalrun.store.layout import Run
 
-        self.sweep = Run.claim(Path(self.arguments.value("output_dir") or "outputs")).path.resolve()
+        output_dir = Path(self.arguments.value("output_dir") or "outputs")
+        self._made_output_dir = not output_dir.exists()
+        self.sweep = Run.claim(output_dir).path.resolve()
         return self.sweep
 
     def run(self, cfg: Any) -> None:
@@ -88,6 +91,8 @@ class Jobs:
             for file in files:
                 file.unlink()
             self.sweep.rmdir()
+            if self._made_output_dir and not any(self.sweep.parent.iterdir()):
+                self.sweep.parent.rmdir()
             self.sweep = None
 
 

@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 from evalrun.config import places
 from evalrun.config.keys import Kind, kind, unknown_key
 from evalrun.errors import Fault, visible
+from evalrun.metrics import METRICS
 
 GROUPS = ("task", "model", "suite", "metric", "dataset", "judge", "summary")
 _PREFIX = {"model": "model", "dataset": "dataset", "judge": "judge", "summary": "summary", "suite": ""}
@@ -29,6 +30,10 @@ def check(config_dir: str | None) -> None:
     for group in GROUPS:
         for name, path in places.names(group, config_dir).items():
             _check_header(group, name, path)
+            if group == "metric" and name in METRICS:
+                raise Fault(
+                    f"metric {name} exists twice: as a metric of evalrun and as the file {path}. Rename the file."
+                )
             if not path.is_relative_to(own[0]) and not path.is_relative_to(own[1]):
                 check_file(group, name, path)
 
@@ -82,7 +87,7 @@ def _texts(what: Kind, node: Any) -> list[Any]:
 
 def _read(path: Path) -> Any:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8")
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except UnicodeDecodeError as error:
         raise Fault(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from error
@@ -96,8 +101,12 @@ def _read(path: Path) -> Any:
 
 def _check_header(group: str, name: str, path: Path) -> None:
     """Fault for a first line that does not put the file where its group belongs: Hydra would place it elsewhere."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+    with path.open(encoding="utf-8", errors="replace") as file:
         first = file.readline().strip()
+    if first.startswith("\ufeff"):
+        raise Fault(
+            f"{path}:1: the file begins with a byte order mark, which Hydra does not read. Save it without one."
+        )
     wanted = {"task": (f"tasks.{name}",), "suite": ("_global_",), "metric": ("metrics", "_global_")}.get(group)
     words = first.split()
     if wanted is None:
