@@ -14,7 +14,7 @@ from evalrun.cli.arguments import GROUPS, SHOWN, Arguments
 from evalrun.cli.jobs import Jobs
 from evalrun.cli.strings import elements, split
 from evalrun.config import files, places
-from evalrun.config.keys import unknown_key
+from evalrun.config.keys import Kind, kind, unknown_key
 from evalrun.config.quoting import quoted
 from evalrun.errors import Fault, unknown
 from evalrun.metrics import METRICS
@@ -152,6 +152,8 @@ def _not_there(key: str) -> Fault:
         return Fault(
             f"{key} sets task {name}, which is not asked for here. Add task={name}, or leave the setting out."
         )
+    if kind(key) is Kind.section:
+        return Fault(f"{key} is a section and is not set as a whole. Set its keys one by one: {key}.KEY=VALUE.")
     return unknown_key(key, "the configuration")
 
 
