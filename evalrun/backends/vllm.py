@@ -36,8 +36,10 @@ class Call:
 class VllmBackend:
     """Answers with vllm.LLM (see `base.Backend`).
 
-    model.engine: any engine arguments; they win over ours. model.batch_size: max_num_seqs. The engine runs in a
-    process of its own, which is spawned: the main module needs a `__main__` guard (the evalrun command has one).
+    model.engine: any engine arguments; they win over ours. model.batch_size: max_num_seqs. model.dtype: auto is the
+    engine's choice on a GPU and float32 on a CPU, as for hf (44 tokens/s against 17 in bfloat16, AVX2 only). The
+    engine runs in a process of its own, which is spawned: the main module needs a `__main__` guard (the evalrun
+    command has one).
     """
 
     def __init__(self, model: ModelPlan) -> None:
@@ -159,6 +161,7 @@ class VllmBackend:
             # not use offset"), so a whole prompt must fit into one step.
             longest = model.max_model_len or self._context_tokens()
             own.update(enforce_eager=True, enable_chunked_prefill=False, max_num_batched_tokens=longest)
+            own["dtype"] = "float32" if model.dtype == "auto" else model.dtype
         own.update(local.plain(model.engine))
         return {name: value for name, value in own.items() if value is not None}
 

@@ -59,6 +59,7 @@ def test_facts(engine: VllmBackend) -> None:
     facts = engine.facts()
     assert tuple(facts) == contract.FACTS
     assert (facts["engine"], facts["is_deterministic"]) == ("vllm", "no")
+    assert facts["dtype"] == "float32", "auto on a CPU"
     assert facts["revision"] == "gguf:b179c9523d0e6a0f"
 
 
