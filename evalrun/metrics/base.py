@@ -23,9 +23,10 @@ Matrix: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class ErrorMethod(StrEnum):
-    """How the error of an output is found."""
+    """How the error of an output is found. Declared per output, never guessed."""
 
-    MEAN = "mean"  # analytic, over documents: sd / sqrt(N)
+    MEAN = "mean"  # analytic, over documents: sd / sqrt(N), clustered where documents carry a cluster
+    BOOTSTRAP = "bootstrap"  # standard deviation over resampled documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +41,51 @@ class Column:
 class Output:
     """One number of a metric.
 
-    name: the metric's own, or with the parameter that tells it apart (`pass@k:k=2&n=8`). per_doc: matrix ->
-    float64 array [documents], the value of each document; the number is its mean. unit: fraction, percent,
-    count or nats. is_bounded: per-document values lie in [0, 1]. params: what this output has decided, in
-    declared order.
+    Exactly one of three says how the number is made:
+      per_doc     matrix -> float64 [documents]: the value of each document; the number is their mean (error MEAN)
+      of_sums     float64 [..., columns], the sums of `columns` over documents -> [...]: a corpus formula over sums,
+                  vectorised over leading axes, so that a bootstrap costs one matrix product (error BOOTSTRAP)
+      of_rows     matrix -> float: any other formula over the rows (error BOOTSTRAP, by resampling rows)
+    name: the metric's own, or with the parameter that tells it apart (`pass@k:k=2&n=8`). unit: fraction, percent,
+    count or nats. is_bounded: values lie in [0, 1]. params: what this output has decided, in declared order.
+    rerun: matrix -> float64 [documents]: the variance of a document's value over fresh samples; NaN where it
+    cannot be estimated.
     """
 
     name: str
     columns: tuple[str, ...]
-    per_doc: Callable[[Matrix], NDArray[np.float64]]
+    per_doc: Callable[[Matrix], NDArray[np.float64]] | None = None
     params: tuple[tuple[str, Any], ...] = ()
     unit: str = "fraction"
     is_higher_better: bool = True
     is_bounded: bool = True
-    error: ErrorMethod = ErrorMethod.MEAN
+    of_sums: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    of_rows: Callable[[Matrix], float] | None = None
+    rerun: Callable[[Matrix], NDArray[np.float64]] | None = None
+
+    def __post_init__(self) -> None:
+        if sum(way is not None for way in (self.per_doc, self.of_sums, self.of_rows)) != 1:
+            raise ValueError(f"output {self.name} must have exactly one of per_doc, of_sums, of_rows")
+
+    @property
+    def error(self) -> ErrorMethod:
+        """MEAN where the number is a mean over documents, else BOOTSTRAP."""
+        return ErrorMethod.MEAN if self.per_doc is not None else ErrorMethod.BOOTSTRAP
 
     def reduce(self, matrix: Matrix) -> float:
-        """The number over all documents: mean of `per_doc`. ValueError where there is no document."""
-        values = self.per_doc(matrix)
-        if values.size == 0:
+        """The number over all documents. ValueError where there is no document."""
+        if len(matrix[self.columns[0]]) == 0:
             raise ValueError("no document to reduce")
-        return float(np.mean(values))
+        if self.per_doc is not None:
+            return float(np.mean(self.per_doc(matrix)))
+        if self.of_sums is not None:
+            return float(self.of_sums(self.stacked(matrix).sum(axis=0)))
+        assert self.of_rows is not None
+        return float(self.of_rows(matrix))
+
+    def stacked(self, matrix: Matrix) -> NDArray[np.float64]:
+        """float64 [documents, columns] of this output's columns."""
+        return np.stack([np.asarray(matrix[name], dtype=np.float64) for name in self.columns], axis=1)
 
 
 class Scorer(ABC):

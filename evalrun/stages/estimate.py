@@ -125,7 +125,7 @@ def estimates_of(item: Scored, cell: Cell, statuses: Sequence[Sequence[str]]) ->
 def _estimate(
     item: Scored, cell: Cell, output: Output, matrix: Mapping[str, Any], shared: Mapping[str, Any]
 ) -> Estimate:
-    error = mean_error(output.per_doc(matrix), output.is_bounded) if item.n_scored else _NOTHING
+    error = _error_of(output, matrix) if item.n_scored else _NOTHING
     signature = naming.signature(
         item.metric, output, scorer=item.plan.scorer, n=item.plan.n, error=error.method, ask_id=cell.ask_id,
         evalrun_version=__version__,
@@ -143,6 +143,12 @@ def _estimate(
         signature=signature,
         **shared,
     )
+
+
+def _error_of(output: Output, matrix: Mapping[str, Any]) -> MeanError:
+    if output.per_doc is not None:
+        return mean_error(output.per_doc(matrix), output.is_bounded)
+    return MeanError(output.reduce(matrix), None, None, None, "none")
 
 
 _NOTHING = MeanError(float("nan"), None, None, None, "none")

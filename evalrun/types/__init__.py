@@ -1,7 +1,7 @@
 """Core types. All frozen, with slots; sequences are tuples; log-probabilities in nats; scores as fractions."""
 
 from evalrun.types.asking import Doc, Generate, Key, Kind, Message, Reply, Request, Sampling, Status
-from evalrun.types.judging import Answer, Counts, Estimate, Record, Samples, State, Verdict
+from evalrun.types.judging import Answer, Choices, Counts, Estimate, Record, Roll, Samples, State, Verdict
 from evalrun.types.planning import (
     Cell,
     DatasetPlan,
@@ -17,6 +17,7 @@ from evalrun.types.planning import (
 __all__ = [
     "Answer",
     "Cell",
+    "Choices",
     "Counts",
     "DatasetPlan",
     "Doc",
@@ -35,6 +36,7 @@ __all__ = [
     "Record",
     "Reply",
     "Request",
+    "Roll",
     "Samples",
     "Sampling",
     "State",

@@ -11,6 +11,8 @@ class Kind(StrEnum):
     """What a request asks for. The value is the `kind` column of a row."""
 
     GENERATE = "generate"
+    LOGLIKELIHOOD = "loglikelihood"
+    ROLLING = "rolling"
 
 
 class Status(StrEnum):

@@ -18,7 +18,30 @@ class Samples:
     failed: tuple[bool, ...]
 
 
-Answer: TypeAlias = Samples
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How likely each choice of one document is, in the order of the choices. Log-probabilities in nats, summed.
+
+    unconditioned: the same without the context (PMI). n_tokens: tokens per choice. is_greedy: the choice is the
+    model's own greedy continuation. Absent: None.
+    """
+
+    logprobs: tuple[float, ...]
+    unconditioned: tuple[float, ...] | None = None
+    n_tokens: tuple[int, ...] | None = None
+    is_greedy: tuple[bool, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """How likely one whole text is: its log-probability in nats, summed over its tokens."""
+
+    text: str
+    logprob: float
+    n_tokens: int | None = None
+
+
+Answer: TypeAlias = Samples | Choices | Roll
 """Closed union: all replies to one document of one request kind."""
 
 
