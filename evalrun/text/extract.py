@@ -41,6 +41,8 @@ _REASON = re.compile(r"\s\([^()\n]*=|(?i:\b(?:because|since|where|when|if)\b)")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CUT = re.compile(r'[);|"!?=]|[,-] ')  # no number goes on across one of these
 _WINDOW = 1 << 14
+_FENCE = re.compile(r"(?m:^)[ \t]{0,12}(?:```+|~~~+)[^`\n]{0,40}(?:\n|$)")
+_BLANK_LINES = re.compile(r"(?:[ \t]*+\n)++")
 _BRACES = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{|\\[{}]|[{}]")
 
 
@@ -78,6 +80,43 @@ def extract_whole(text: str) -> Extraction:
     return Extraction(body, (start, start + len(body)), "whole")
 
 
+@EXTRACTORS.named("boxed")
+def extract_boxed(text: str) -> Extraction | None:
+    r"""What stands inside the last balanced \boxed{} or \fbox{}, without white space at its ends; else None."""
+    box = last_box(text)
+    if box is None:
+        return None
+    body = text[box[0] : box[1]]
+    start = box[0] + len(body) - len(body.lstrip())
+    return Extraction(body.strip(), (start, start + len(body.strip())), "boxed")
+
+
+@EXTRACTORS.named("code")
+def extract_code(text: str) -> Extraction:
+    """The program in a text. Rules, the first that finds one:
+
+    1. fence: inside the first fenced block that is not empty; a language tag may follow the fence;
+    2. open_fence: after a fence that is never closed (the answer was cut off);
+    3. whole: the text itself.
+
+    Indentation is kept; empty lines at the ends are not.
+    """
+    fences = list(_FENCE.finditer(text))
+    for opening, closing in zip(fences[::2], fences[1::2], strict=False):
+        if text[opening.end() : closing.start()].strip():
+            return _program(text, opening.end(), closing.start(), "fence")
+    if len(fences) % 2 and text[fences[-1].end() :].strip():
+        return _program(text, fences[-1].end(), len(text), "open_fence")
+    return _program(text, 0, len(text), "whole")
+
+
+def _program(text: str, start: int, end: int, rule: str) -> Extraction:
+    blank = _BLANK_LINES.match(text, start, end)
+    start = blank.end() if blank else start
+    end = start + len(text[start:end].rstrip())
+    return Extraction(text[start:end], (start, end), rule)
+
+
 def _after_hashes(text: str) -> Hit | None:
     marks = list(_HASHES.finditer(text))
     ends = _clause_ends(text) if marks else []
@@ -101,6 +140,12 @@ def _is_heading(text: str, mark: re.Match[str], first: Hit) -> bool:
 
 
 def _in_box(text: str) -> Hit | None:
+    box = last_box(text)
+    return _stated(text, *box) if box else None
+
+
+def last_box(text: str) -> tuple[int, int] | None:
+    """Characters [start, end) inside the balanced \\boxed{} or \\fbox{} that opens last, or None. Linear time."""
     opened: list[int | None] = []
     last: tuple[int, int] | None = None
     for match in _BRACES.finditer(text):
@@ -111,7 +156,7 @@ def _in_box(text: str) -> Hit | None:
                 last = (start, match.start())
         elif token not in ("\\{", "\\}"):
             opened.append(match.end() if len(token) > 1 else None)
-    return _stated(text, *last) if last else None
+    return last
 
 
 def _after_cue(text: str) -> Hit | None:
