@@ -30,7 +30,6 @@ _CONNECTORS = (
     r"|according|rather|instead|here|are|has|would"
 )
 _ARTICLE_TAIL = re.compile(rf"[ \t]+(?!(?:{_CONNECTORS})\b)[a-z]{{2}}")
-)
 
 _CUE = re.compile(
     r"(?i:\b(?:answers?|antwort|r[eé]ponse|respuesta|resposta|risposta|ответ|choice|option|pick|guess|selection|solution)\b)"
