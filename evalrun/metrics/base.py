@@ -129,6 +129,8 @@ class Metric(ABC):
     source: ClassVar[str]
     needs_n: ClassVar[bool] = False  # it has no meaning without a number of samples that somebody chose
     needs_k: ClassVar[bool] = False
+    is_single_token: ClassVar[bool] = False  # every choice is one token: one forward pass scores them all
+    needs_unconditioned: ClassVar[bool] = False  # it also reads the choices' scores without the context
     packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to score; looked for while planning
     scorer: str | None  # a field of every metric with has_scorer: a scorer's name, None = the task's own
 
@@ -144,6 +146,10 @@ class Metric(ABC):
     def check_doc(self, doc: Doc) -> str | None:
         """Why this document cannot enter the metric, or None."""
         return None
+
+    def notes(self, matrix: Matrix) -> tuple[str, ...]:
+        """What a reader should know of these statistics beside the number (ties, scores that are no number)."""
+        return ()
 
     @abstractmethod
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:

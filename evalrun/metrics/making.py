@@ -9,7 +9,7 @@ from typing import Any
 from evalrun.errors import Fault, unknown, visible
 from evalrun.metrics.base import METRICS, Metric
 from evalrun.metrics.exact import scorer_named
-from evalrun.types import Pairs
+from evalrun.types import Kind, Pairs
 
 
 def make_metric(key: str, params: Mapping[str, Any] | None = None, where: str = "") -> Metric:
@@ -62,7 +62,12 @@ def parameter_defaults() -> dict[str, dict[str, Any]]:
 
 
 def samples_needed(metric: Metric) -> int:
-    """How many samples of a document the metric asks for: n, where n is open the largest k, else 1."""
+    """How many samples of a document the metric asks for: n, where n is open the largest k, else 1.
+
+    1 for a metric that reads no generated texts (the k of recall_at_k counts choices).
+    """
+    if metric.reads is not Kind.GENERATE:
+        return 1
     n, k = getattr(metric, "n", None), getattr(metric, "k", None)
     if isinstance(n, int):
         return n
