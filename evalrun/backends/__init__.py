@@ -9,7 +9,7 @@ from typing import cast
 
 from evalrun.backends.base import Backend
 from evalrun.errors import Fault, unknown
-from evalrun.types import ModelPlan
+from evalrun.types import Kind, ModelPlan
 
 # name -> (module:class, packages it needs, how to get them)
 _BACKENDS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -19,12 +19,27 @@ _BACKENDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "replay": ("evalrun.backends.replay:ReplayBackend", ("pyarrow",), "pip install pyarrow"),
 }
 
+# name -> the request kinds that it answers
+_KINDS: dict[str, tuple[Kind, ...]] = {
+    "hf": (Kind.GENERATE,),
+    "vllm": (Kind.GENERATE,),
+    "openai_chat": (Kind.GENERATE,),
+    "replay": (Kind.GENERATE,),
+}
+
 _warm: list[Backend] = []
 
 
 def names() -> tuple[str, ...]:
     """All backend names."""
     return tuple(_BACKENDS)
+
+
+def kinds(backend: str) -> tuple[Kind, ...]:
+    """The request kinds that a backend answers. Fault where there is no such backend."""
+    if backend not in _BACKENDS:
+        raise unknown("backend", backend, _BACKENDS, "model.backend")
+    return _KINDS[backend]
 
 
 def check(model: ModelPlan) -> None:

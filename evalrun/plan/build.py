@@ -88,7 +88,7 @@ def _cells(
     wishes = wishes_of(config.metrics or task.metrics, typed)
     if not wishes:
         raise Fault(f"Task {name} has no metric. Say metric=accuracy, or give the task's file a `metrics:` entry.")
-    metrics = resolve(wishes, said, task.extract, is_own)
+    metrics = resolve(wishes, said, task.extract, is_own, config.model.backend)
     n = max([m.n for m in metrics] + ([said.num_return_sequences] if said.num_return_sequences else []))
     sampling, origins = _sampling(config, name, task, n)
     own_limit = positive_or_none(task.limit, f"tasks.{name}.limit")

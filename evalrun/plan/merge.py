@@ -137,9 +137,11 @@ def _rescored(config: RunConfig, typed: Sequence[str], cell: Cell, own: Cell | N
     extract = own.extract if own is not None else cell.extract
     metrics = own.metrics if own is not None else cell.metrics
     if config.metrics:
-        metrics = resolve(wishes_of(config.metrics, typed), said, extract, is_own=False)
+        metrics = resolve(wishes_of(config.metrics, typed), said, extract, is_own=False, backend=stored.model.backend)
     elif own is None and config.first_n:
-        metrics = resolve([_wish_again(m) for m in metrics], said, extract, is_own=False)
+        metrics = resolve(
+            [_wish_again(m) for m in metrics], said, extract, is_own=False, backend=stored.model.backend
+        )
     return replace(cell, metrics=metrics, extract=extract, limit=_eval_limit(config, cell))
 
 

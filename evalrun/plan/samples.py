@@ -11,13 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evalrun import backends
 from evalrun.errors import Fault, unknown
 from evalrun.metrics import METRICS, check_ready, make_metric, make_scorer
 from evalrun.metrics.making import parameter_defaults, parameter_names, parameters
-from evalrun.types import MetricPlan, Sampling
+from evalrun.types import Kind, MetricPlan, Sampling
 
 TRIO = ("pass_at_k", "cons_at_k", "avg_at_n")
 DEFAULT_WARM = 0.7
+_READS = {
+    Kind.GENERATE: "generated texts",
+    Kind.LOGLIKELIHOOD: "log-likelihoods of choices",
+    Kind.ROLLING: "log-likelihoods of whole texts",
+}
 
 
 @dataclass(frozen=True)
@@ -46,14 +52,19 @@ def positive_int(value: Any, name: str) -> int:
     return value
 
 
-def resolve(wishes: Sequence[Wish], said: Said, extract: str | None, is_own: bool) -> tuple[MetricPlan, ...]:
+def resolve(
+    wishes: Sequence[Wish], said: Said, extract: str | None, is_own: bool, backend: str
+) -> tuple[MetricPlan, ...]:
     """Every metric of a task with n, k and all other parameters decided.
 
     is_own: the metrics are the task's own, so that pass@k, cons@k and avg@n are added where more than one sample
     is asked for (num_return_sequences > 1, or k or n in the task string). Faults: an unknown metric or parameter,
-    an open k, k > n, the same metric twice, num_return_sequences below what a metric needs.
+    an open k, k > n, the same metric twice, num_return_sequences below what a metric needs, a metric that reads what
+    the backend does not answer.
     """
     wanted = list(wishes)
+    for wish in wanted:
+        _refuse_unanswered(wish.key, said.where, backend)
     if is_own and _asks_for_samples(said) and any(METRICS.get(w.key).has_scorer for w in wanted):
         have = {w.key for w in wanted}
         wanted += [Wish(key, {}) for key in TRIO if key not in have]
@@ -67,6 +78,19 @@ def resolve(wishes: Sequence[Wish], said: Said, extract: str | None, is_own: boo
                 f"needs ({dict(plan.origins).get('n', 'n = k')}). Raise num_return_sequences to {plan.n}, or lower n."
             )
     return plans
+
+
+def _refuse_unanswered(key: str, task: str, backend: str) -> None:
+    reads = METRICS.get(key).reads
+    if reads is Kind.GENERATE:  # all backends generate
+        return
+    answered = backends.kinds(backend)
+    if reads not in answered:
+        raise Fault(
+            f"Metric {METRICS.key(key)} of task {task} reads {_READS[reads]} (request kind {reads}), but backend {backend} "
+            f"answers only {' and '.join(_READS[kind] for kind in answered)} ({', '.join(answered)}). Leave the metric "
+            f"out, or compute it from log-probabilities that you have: evalrun score {METRICS.key(key)} FILE.jsonl."
+        )
 
 
 def _asks_for_samples(said: Said) -> bool:
