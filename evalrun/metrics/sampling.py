@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evalrun.metrics.base import METRICS, Column, Matrix, Metric, Output, Statistic
 from evalrun.metrics.counts import check_count, check_draws, check_threshold, first_n, value_table
-from evalrun.stats import sampling
+from evalrun.stats import rerun, sampling
 from evalrun.types import Answer, Doc, Verdict
 
 Law = Callable[[Any, Any, Any], NDArray[np.float64]]
@@ -44,7 +44,7 @@ class CountMetric(Metric):
 
 
 class DrawMetric(CountMetric):
-    """A hypergeometric law of (n, c, k); one output per k."""
+    """A hypergeometric law of (n, c, k); one output per k, with its rerun error for n >= 2k."""
 
     needs_k: ClassVar[bool] = True
     k: int | tuple[int, ...] | None
@@ -53,6 +53,11 @@ class DrawMetric(CountMetric):
     @abstractmethod
     def law(n: Any, c: Any, k: Any) -> NDArray[np.float64]:
         """The value of a document, from arrays of n and c."""
+
+    @staticmethod
+    @abstractmethod
+    def variance(n: Any, c: Any, k: Any) -> NDArray[np.float64]:
+        """The variance of that value over fresh samples; NaN where n < 2k."""
 
     def outputs(self) -> tuple[Output, ...]:
         """ValueError while k is open."""
@@ -66,7 +71,9 @@ class DrawMetric(CountMetric):
         name = self.display
         if is_one_of_several:
             name += ":" + "&".join(f"{key}={value}" for key, value in params)
-        return Output(name, ("n", "c"), partial(_drawn, self.law, k), params)
+        return Output(
+            name, ("n", "c"), partial(_drawn, self.law, k), params, rerun=partial(_drawn, self.variance, k)
+        )
 
 
 def _drawn(law: Law, k: int, matrix: Matrix) -> NDArray[np.float64]:
@@ -75,6 +82,10 @@ def _drawn(law: Law, k: int, matrix: Matrix) -> NDArray[np.float64]:
 
 def _share(matrix: Matrix) -> NDArray[np.float64]:
     return sampling.avg_at_n(matrix["n"], matrix["c"])
+
+
+def _share_variance(matrix: Matrix) -> NDArray[np.float64]:
+    return rerun.avg_at_n_variance(matrix["n"], matrix["c"])
 
 
 def _value(matrix: Matrix) -> NDArray[np.float64]:
@@ -86,7 +97,8 @@ def _value(matrix: Matrix) -> NDArray[np.float64]:
 class PassAtK(DrawMetric):
     """1 - C(n-c, k) / C(n, k): chance that one of k samples is correct, without bias from n. Range [0, 1].
 
-    k: draw size or several; n: samples (open: k); threshold: a sample is correct from this verdict on.
+    k: draw size or several; n: samples (open: k); threshold: a sample is correct from this verdict on. A document
+    with several golds is refused: each text of the answer could be right for another reason.
     """
 
     name: ClassVar[str] = "pass_at_k"
@@ -99,11 +111,18 @@ class PassAtK(DrawMetric):
     threshold: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_parameters(self)
+
+    def check_doc(self, doc: Doc) -> str | None:
+        return one_gold(self, doc)
 
     @staticmethod
     def law(n: Any, c: Any, k: Any) -> NDArray[np.float64]:
         return sampling.pass_at_k(n, c, k)
+
+    @staticmethod
+    def variance(n: Any, c: Any, k: Any) -> NDArray[np.float64]:
+        return rerun.pass_at_k_variance(n, c, k)
 
 
 @METRICS.named("cons_at_k", aliases=("cons@k",))
@@ -125,11 +144,15 @@ class ConsAtK(DrawMetric):
     threshold: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_parameters(self)
 
     @staticmethod
     def law(n: Any, c: Any, k: Any) -> NDArray[np.float64]:
         return sampling.cons_at_k(n, c, k)
+
+    @staticmethod
+    def variance(n: Any, c: Any, k: Any) -> NDArray[np.float64]:
+        return rerun.cons_at_k_variance(n, c, k)
 
 
 @METRICS.named("avg_at_n", aliases=("avg@n",))
@@ -147,11 +170,11 @@ class AvgAtN(CountMetric):
     threshold: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_parameters(self)
 
     def outputs(self) -> tuple[Output, ...]:
         params = () if self.n is None else (("n", self.n),)
-        return (Output(self.display, ("n", "c"), _share, params),)
+        return (Output(self.display, ("n", "c"), _share, params, rerun=_share_variance),)
 
 
 @METRICS.named("maj_at_n", aliases=("maj@n",))
@@ -205,8 +228,16 @@ def _ballots(verdicts: Sequence[Verdict]) -> list[str | None]:
     return [right if v.extracted is None and v.value else v.extracted for v in verdicts]
 
 
-def _check(metric: Any) -> None:
+def one_gold(metric: Metric, doc: Doc) -> str | None:
+    """Why a metric that allows one gold only cannot take this document, or None."""
+    if len(doc.gold) <= 1:
+        return None
+    return f"{metric.display} needs exactly one gold answer, document {doc.id!r} has {len(doc.gold)}"
+
+
+def check_parameters(metric: Any) -> None:
+    """Fault unless n, k and threshold of a metric over counts are what they must be."""
     check_count(metric, "n", metric.n)
-    if isinstance(metric, DrawMetric):
+    if hasattr(metric, "k"):
         check_draws(metric, metric.k, metric.n)
     check_threshold(metric, metric.threshold)
