@@ -94,6 +94,7 @@ class Scorer(ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to judge; looked for while planning
+    file_digest: ClassVar[str | None] = None  # of the user's own file that it comes from
 
     @abstractmethod
     def judge_text(self, doc: Doc, text: str) -> Verdict:
@@ -132,6 +133,7 @@ class Metric(ABC):
     is_single_token: ClassVar[bool] = False  # every choice is one token: one forward pass scores them all
     needs_unconditioned: ClassVar[bool] = False  # it also reads the choices' scores without the context
     packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to score; looked for while planning
+    file_digest: ClassVar[str | None] = None  # of the user's own file that it comes from
     scorer: str | None  # a field of every metric with has_scorer: a scorer's name, None = the task's own
 
     @property

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from evalrun.errors import Fault, unknown, visible
-from evalrun.metrics.base import METRICS, Metric, Output
+from evalrun.metrics.base import METRICS, SCORERS, Metric, Output
 from evalrun.metrics.making import parameter_names, parameters
 from evalrun.types import Pairs
 
@@ -42,20 +42,27 @@ class TaskString:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a number depends on. params: in declared order, without n. scorer: a scorer's signature, or None."""
+    """What a number depends on. params: in declared order, without n. scorer: a scorer's signature, or None.
+
+    file: the first 12 hex digits of the SHA-256 of a user's own file behind it. n: None where each document has its
+    own number of samples. ask_id: None where documents were scored without a run.
+    """
 
     metric: str
     version: int
     params: Pairs
     scorer: str | None
-    n: int
+    n: int | None
     agg: str
     err: str
-    ask_id: str
+    ask_id: str | None
     evalrun: str
+    file: str | None = None
 
 
 _SIGNATURE_FIELDS = tuple(each.name for each in fields(Signature))
+_ABSENT = {"params": (), "scorer": None, "file": None, "n": None, "ask_id": None}
+"""Fields that a signature may leave out, and what they are then."""
 
 
 def parse_metric(text: str, where: str = "") -> tuple[str, dict[str, Any]]:
@@ -83,11 +90,10 @@ def shown_name(key: str, params: Mapping[str, Any] | Pairs = (), is_service: boo
     """
     display = METRICS.get(key).display
     values = dict(params)
-    if is_service and "@" in display:
-        stem, letter = display.rsplit("@", 1)
-        number = values.get(letter)
+    if is_service and display[-2:-1] in ("@", "^"):
+        number = values.get(display[-1])
         if isinstance(number, int):
-            return f"{stem}@{number}"
+            return f"{display[:-1]}{number}"
     return display if is_service else _with_pairs(display, params)
 
 
@@ -106,26 +112,51 @@ def display_name(metric: Metric, output: Output, given: Sequence[str] = (), is_s
 
 def parse_shown(text: str) -> tuple[str, dict[str, Any], bool]:
     """(key, parameters, is_service) of a shown name; `pass@5` gives k = n = 5."""
-    match = re.fullmatch(r"(\w+)@([1-9][0-9]{0,8})", text.strip())
+    match = re.fullmatch(r"([\w-]+[@^])([1-9][0-9]{0,8})", text.strip())
     if match is None:
         return (*parse_metric(text), False)
     shown = {METRICS.get(key).display: key for key in METRICS}
     for letter in "kn":
-        if key := shown.get(f"{match[1]}@{letter}"):
+        if key := shown.get(f"{match[1]}{letter}"):
             number = int(match[2])
             return key, {name: number for name in "kn" if name in parameter_names(METRICS.get(key))}, True
     raise unknown("metric", text, [*shown, *METRICS])
 
 
 def signature(
-    metric: Metric, output: Output, *, scorer: str | None, n: int, error: str, ask_id: str, evalrun_version: str
+    metric: Metric,
+    output: Output,
+    *,
+    scorer: str | None,
+    n: int | None,
+    error: str,
+    ask_id: str | None,
+    evalrun_version: str,
 ) -> str:
-    """The signature of one number, as text. error: the method of its error."""
+    """The signature of one number, as text. error: the method of its error. n, ask_id: see Signature."""
     values = {**dict(parameters(metric)), **dict(output.params)}
     params = tuple((name, value) for name, value in values.items() if name not in ("n", "scorer"))
     return write_signature(
-        Signature(metric.name, metric.version, params, scorer, n, "mean", error, ask_id, evalrun_version)
+        Signature(
+            metric=metric.name, version=metric.version, params=params, scorer=scorer, n=n, agg=aggregation(output),
+            err=error, ask_id=ask_id, evalrun=evalrun_version, file=_file_of(metric, scorer),
+        )  # fmt: skip
     )
+
+
+def aggregation(output: Output) -> str:
+    """How documents become the number: `mean` of their values, a formula over `sums`, or over all their `rows`."""
+    if output.per_doc is not None:
+        return "mean"
+    return "sums" if output.of_sums is not None else "rows"
+
+
+def _file_of(metric: Metric, scorer: str | None) -> str | None:
+    """The digest of the user's own file that the metric comes from, else that of its scorer."""
+    if metric.file_digest is not None or scorer is None:
+        return metric.file_digest
+    name = re.split(r"[.(]", scorer, maxsplit=1)[0]
+    return SCORERS.get(name).file_digest if name in SCORERS else None
 
 
 def write_signature(signature: Signature) -> str:
@@ -143,7 +174,7 @@ def write_signature(signature: Signature) -> str:
 def read_signature(text: str) -> Signature:
     """The signature that `write_signature` wrote. Fault where a field is missing, unknown or broken."""
     form = "metric:NAME|version:1|...|evalrun:VERSION"
-    found: dict[str, Any] = {"params": (), "scorer": None}
+    found: dict[str, Any] = dict(_ABSENT)
     seen = []
     for part in text.split("|"):
         name, colon, value = part.partition(":")
@@ -153,12 +184,13 @@ def read_signature(text: str) -> Signature:
         found[name] = _unescape(value)
     if missing := [name for name in _SIGNATURE_FIELDS if name not in found]:
         raise Fault(f"Signature {visible(text)!r} lacks {', '.join(missing)}. Expected {form}.")
-    if not (found["version"].isdecimal() and found["n"].isdecimal()):
+    n = found["n"]
+    if not (found["version"].isdecimal() and (n is None or n.isdecimal())):
         raise _broken("signature", text, form)
     if "params" in seen:
         pairs = _parse_pairs(_split(found["params"], "&"), "signature", text, form)
         found["params"] = tuple((name, _tupled(value)) for name, value in pairs)
-    return Signature(**{**found, "version": int(found["version"]), "n": int(found["n"])})
+    return Signature(**{**found, "version": int(found["version"]), "n": None if n is None else int(n)})
 
 
 def parse_task(text: str) -> TaskString:

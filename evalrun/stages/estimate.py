@@ -12,21 +12,21 @@ from evalrun import __version__
 from evalrun.metrics import naming
 from evalrun.metrics.base import Metric, Output, Statistic
 from evalrun.stats.errorbars import MeanError, mean_error
-from evalrun.types import Cell, Doc, Estimate, MetricPlan, Samples, State, Status, Verdict
+from evalrun.types import Answer, Doc, Estimate, MetricPlan, Samples, State, Status, Verdict
 
 
 @dataclass(frozen=True)
 class Scored:
     """One metric over all documents.
 
-    rows: statistics, None for a document that cannot be scored. faults: place of a document -> how the metric
-    failed on it.
+    answers: of the request kind that the metric reads. verdicts: of its scorer; empty rows where it has none. rows:
+    statistics, None for a document that cannot be scored. faults: place of a document -> how the metric failed on it.
     """
 
     metric: Metric
     plan: MetricPlan
     docs: tuple[Doc, ...]
-    samples: tuple[Samples, ...]
+    answers: tuple[Answer, ...]
     verdicts: tuple[tuple[Verdict, ...], ...]
     rows: tuple[tuple[Statistic, ...] | None, ...]
     faults: Mapping[int, str]
@@ -41,14 +41,19 @@ class Scored:
         """Samples whose request failed, that the scorer could not judge, or on whose document the metric failed."""
         return sum(
             place in self.faults or has_failed or (v is not None and v.value is None)
-            for place, (answer, head) in enumerate(zip(self.samples, self.verdicts, strict=True))
-            for has_failed, v in zip(answer.failed, head or [None] * len(answer.failed), strict=True)
+            for place, (answer, head) in enumerate(zip(self.answers, self.verdicts, strict=True))
+            for has_failed, v in zip(_failed(answer), head or [None] * len(_failed(answer)), strict=True)
         )
 
     @property
     def n_failed(self) -> int:
         """Samples whose request failed."""
-        return sum(has_failed for answer in self.samples for has_failed in answer.failed)
+        return sum(has_failed for answer in self.answers for has_failed in _failed(answer))
+
+    @property
+    def common_n(self) -> int | None:
+        """Samples per document: the plan's n, or None where some document has fewer (only with an n left open)."""
+        return self.plan.n if all(len(_failed(a)) == self.plan.n for a in self.answers) else None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,12 +72,12 @@ def statistics_of(
     metric: Metric,
     plan: MetricPlan,
     docs: Sequence[Doc],
-    samples: Sequence[Samples],
+    answers: Sequence[Answer],
     verdicts: Sequence[Sequence[Verdict]],
 ) -> Scored:
     """The statistics of every document, from its first n samples. A verdict without a value leaves it out."""
     n = plan.n
-    cut = tuple(Samples(s.texts[:n], s.failed[:n]) for s in samples)
+    cut = tuple(Samples(a.texts[:n], a.failed[:n]) if isinstance(a, Samples) else a for a in answers)
     heads = tuple(tuple(v[:n]) for v in verdicts)
     places = [i for i, head in enumerate(heads) if all(v.value is not None for v in head)]
     found = _scored_rows(metric, docs, cut, heads, places)
@@ -84,28 +89,36 @@ def statistics_of(
 def _scored_rows(
     metric: Metric,
     docs: Sequence[Doc],
-    samples: Sequence[Samples],
+    answers: Sequence[Answer],
     heads: Sequence[tuple[Verdict, ...]],
     places: Sequence[int],
 ) -> dict[int, tuple[Statistic, ...] | str]:
     """Place -> its row; where the metric raises on a document, what it raised."""
     try:
-        rows = metric.score_batch([docs[i] for i in places], [samples[i] for i in places], [heads[i] for i in places])
+        rows = metric.score_batch([docs[i] for i in places], [answers[i] for i in places], [heads[i] for i in places])
         return dict(zip(places, rows, strict=True))
     except Exception:  # noqa: BLE001
         # One document makes it fail; find out which and leave that one out.
-        return {i: _score_one(metric, docs[i], samples[i], heads[i]) for i in places}
+        return {i: _score_one(metric, docs[i], answers[i], heads[i]) for i in places}
 
 
-def _score_one(metric: Metric, doc: Doc, answer: Samples, head: Sequence[Verdict]) -> tuple[Statistic, ...] | str:
+def _score_one(metric: Metric, doc: Doc, answer: Answer, head: Sequence[Verdict]) -> tuple[Statistic, ...] | str:
     try:
         return metric.score(doc, answer, head)
     except Exception as error:  # noqa: BLE001
         return f"{metric.name} raised {type(error).__name__}: {error}"[:500]
 
 
-def estimates_of(item: Scored, cell: Cell, statuses: Sequence[Sequence[str]]) -> tuple[Estimate, ...]:
-    """One Estimate per output of the metric. value is None where no document could be scored."""
+def _failed(answer: Answer) -> tuple[bool, ...]:
+    """Per sample, whether its request failed. Log-probabilities are one sample."""
+    return answer.failed if isinstance(answer, Samples) else (False,)
+
+
+def estimates_of(item: Scored, ask_id: str | None, statuses: Sequence[Sequence[str]]) -> tuple[Estimate, ...]:
+    """One Estimate per output of the metric. value is None where no document could be scored.
+
+    ask_id: of the cell, None where there is no run. statuses: per document, of its samples.
+    """
     matrix = _matrix(item.metric, [row for row in item.rows if row is not None])
     n = item.plan.n
     shared = {
@@ -119,15 +132,15 @@ def estimates_of(item: Scored, cell: Cell, statuses: Sequence[Sequence[str]]) ->
         "n_truncated": sum(s == Status.TRUNCATED.value for row in statuses for s in row[:n]),
         "n_unparsed": sum(v.state is State.UNPARSED for head in item.verdicts for v in head),
     }
-    return tuple(_estimate(item, cell, output, matrix, shared) for output in item.metric.outputs())
+    return tuple(_estimate(item, ask_id, output, matrix, shared) for output in item.metric.outputs())
 
 
 def _estimate(
-    item: Scored, cell: Cell, output: Output, matrix: Mapping[str, Any], shared: Mapping[str, Any]
+    item: Scored, ask_id: str | None, output: Output, matrix: Mapping[str, Any], shared: Mapping[str, Any]
 ) -> Estimate:
     error = _error_of(output, matrix) if item.n_scored else _NOTHING
     signature = naming.signature(
-        item.metric, output, scorer=item.plan.scorer, n=item.plan.n, error=error.method, ask_id=cell.ask_id,
+        item.metric, output, scorer=item.plan.scorer, n=item.common_n, error=error.method, ask_id=ask_id,
         evalrun_version=__version__,
     )  # fmt: skip
     return Estimate(
@@ -139,7 +152,7 @@ def _estimate(
         ci_low=error.ci_low,
         ci_high=error.ci_high,
         method=error.method,
-        bounds=_bounds(item, output) if shared["n_error"] and output.is_bounded else None,
+        bounds=_bounds(item, output) if shared["n_error"] and output.is_bounded and output.per_doc else None,
         signature=signature,
         **shared,
     )
@@ -172,7 +185,7 @@ def _assuming(item: Scored, output: Output, value: float) -> float:
     """The number with `value` for every sample that failed; a document on which the metric fails has it as a whole."""
     heads = [tuple(_assumed(v, value) for v in head) for head in item.verdicts]
     places = [i for i in range(len(item.docs)) if i not in item.faults]
-    found = _scored_rows(item.metric, item.docs, item.samples, heads, places)
+    found = _scored_rows(item.metric, item.docs, item.answers, heads, places)
     rows = [row for row in found.values() if not isinstance(row, str)]
     known = output.per_doc(_matrix(item.metric, rows)) if rows else np.empty(0)
     return float(np.mean([*known, *[value] * (len(item.docs) - len(rows))]))

@@ -240,7 +240,7 @@ def _record(
         reason=reason,
         log=log,
         counts=counts,
-        estimates=tuple(e for item in scored for e in estimates_of(item, cell, saved.statuses)),
+        estimates=tuple(e for item in scored for e in estimates_of(item, cell.ask_id, saved.statuses)),
         notes=_notes(cell, scored),
     )
 
