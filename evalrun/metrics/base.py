@@ -5,6 +5,7 @@ text  --Scorer.judge_text-->  Verdict  --Metric.score-->  one row of columns  --
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -113,6 +114,11 @@ class Scorer(ABC):
         """name.vVERSION, with the parameters that differ from their default in brackets."""
         return f"{self.name}.v{self.version}{_parameters(self)}"
 
+    @property
+    def spec(self) -> str:
+        """The signature without the version: what a metric's `scorer` parameter says."""
+        return f"{self.name}{_parameters(self)}"
+
 
 class Metric(ABC):
     """Gives each document one row of statistics. A frozen dataclass; its fields are its parameters.
@@ -170,4 +176,12 @@ SCORERS: Registry[type[Scorer]] = Registry("scorer")
 
 def _parameters(thing: Any) -> str:
     given = [(f.name, getattr(thing, f.name)) for f in fields(thing) if getattr(thing, f.name) != f.default]
-    return "(" + ",".join(f"{name}={value}" for name, value in given) + ")" if given else ""
+    return "(" + ",".join(f"{name}={_written(value)}" for name, value in given) + ")" if given else ""
+
+
+def _written(value: Any) -> str:
+    is_bare = not isinstance(value, str) or (_BARE.fullmatch(value) and value not in ("True", "False", "None"))
+    return str(value) if is_bare else repr(value)
+
+
+_BARE = re.compile(r"[A-Za-z_][\w./-]*")

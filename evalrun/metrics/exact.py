@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,11 +100,13 @@ def make_scorer(name: str | None, extract: str | None, where: str = "") -> Score
     """The scorer that a metric names, on a task that extracts by `extract`.
 
     None: the task's own, which is the scorer called `extract`, else exact_match on what that extractor reads.
-    exact_match compares what the task extracts. `exact_match(extract=number)` says it in full. Fault where the name
-    does not exist. where: the place that is named in the error.
+    exact_match compares what the task extracts, and is the task's own scorer where only that can read it (letter).
+    `exact_match(extract=number)` says it in full. Fault where the name does not exist. where: the place that is
+    named in the error.
     """
-    if name is None and extract is not None and extract in SCORERS:
-        return scorer_named(extract, where)
+    is_own = extract is not None and extract in SCORERS
+    if is_own and (name is None or (name == ExactMatchScorer.name and extract not in EXTRACTORS)):
+        return scorer_named(str(extract), where)
     if name is not None and name != ExactMatchScorer.name:
         return scorer_named(name, where)
     if extract is not None:
@@ -111,7 +114,10 @@ def make_scorer(name: str | None, extract: str | None, where: str = "") -> Score
     return ExactMatchScorer(extract)
 
 
-_SPEC = re.compile(r"(?P<name>\w+)(?:\.v(?P<version>\d+))?(?:\((?P<params>[^()]*)\))?")
+_SPEC = re.compile(r"(?P<name>\w+)(?:\.v(?P<version>\d+))?(?:\((?P<params>.*)\))?", re.DOTALL)
+_VALUE = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^,'\"]*"
+_PARAMETER = re.compile(rf"\s*(?:(?P<key>\w+)\s*=\s*)?(?P<value>{_VALUE})\s*(?:,|$)", re.DOTALL)
+_CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 
 
 def scorer_named(spec: str, where: str = "") -> Scorer:
@@ -125,12 +131,7 @@ def scorer_named(spec: str, where: str = "") -> Scorer:
     cls = SCORERS.get(match["name"], where)
     if match["version"] and int(match["version"]) != cls.version:
         raise Fault(f"Scorer {spec!r} is not here: evalrun has version {cls.version} of {match['name']!r}.")
-    params: dict[str, str] = {}
-    for part in filter(None, (match["params"] or "").split(",")):
-        key, equals, value = part.partition("=")
-        if not equals or key.strip() in params:
-            raise Fault(f"Scorer {spec!r}: expected PARAMETER=VALUE once each, got {part!r}.")
-        params[key.strip()] = value.strip()
+    params = _parameters(spec, match["params"] or "")
     allowed = [each.name for each in fields(cls)]  # type: ignore[arg-type]
     for key in params:
         if key not in allowed:
@@ -138,9 +139,30 @@ def scorer_named(spec: str, where: str = "") -> Scorer:
     return cls(**params)
 
 
-class MeanOfVerdicts(Metric):
-    """Per document the mean of its n verdicts; the number is the mean over documents. Range [0, 1]."""
+def _parameters(spec: str, text: str) -> dict[str, Any]:
+    """PARAMETER=VALUE, ... as a mapping. Values: true, false, none, a number, 'a quoted text', or a bare word."""
+    params: dict[str, Any] = {}
+    place = 0
+    while place < len(text):
+        match = _PARAMETER.match(text, place)
+        if match is None or match["key"] is None or match["key"] in params:
+            part = text[place:] if match is None else match[0]
+            raise Fault(f"Scorer {visible(spec)!r}: expected PARAMETER=VALUE once each, got {part.strip(' ,')!r}.")
+        value = match["value"].strip()
+        is_literal = value[:1] in ("'", '"') or re.fullmatch(r"-?\d+(?:\.\d+)?", value)
+        params[match["key"]] = ast.literal_eval(value) if is_literal else _CONSTANTS.get(value, value)
+        place = match.end()
+    return params
 
+
+class MeanOfVerdicts(Metric):
+    """Per document the mean of its n verdicts; the number is the mean over documents. Range [0, 1].
+
+    is_best_of_open: where n is open (texts scored without a run), a document's texts are alternatives and the best
+    counts, as in HELM; n set, they are samples and their mean does.
+    """
+
+    is_best_of_open: ClassVar[bool] = False
     n: int | None
 
     @property
@@ -153,6 +175,8 @@ class MeanOfVerdicts(Metric):
 
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         values = first_n(doc, verdicts, self.n)
+        if self.n is None and self.is_best_of_open:
+            return (max(values),)
         return (math.fsum(values) / len(values),)
 
 
@@ -185,6 +209,7 @@ class ExactMatch(MeanOfVerdicts):
     display: ClassVar[str] = "exact_match"
     aliases: ClassVar[tuple[str, ...]] = ("em",)
     source: ClassVar[str] = "Liang et al. 2022 (HELM, arXiv 2211.09110), exact match after stripping"
+    is_best_of_open: ClassVar[bool] = True
     n: int | None = None
     scorer: str | None = field(default="exact_match", init=False)
 

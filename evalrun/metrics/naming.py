@@ -61,6 +61,8 @@ class Signature:
 
 
 _SIGNATURE_FIELDS = tuple(each.name for each in fields(Signature))
+_IN_SCORER = ("n", "scorer", "strip", "normalize")
+"""Parameters that other fields of a signature say: n its own, the others as part of the scorer."""
 _ABSENT = {"params": (), "scorer": None, "file": None, "n": None, "ask_id": None}
 """Fields that a signature may leave out, and what they are then."""
 
@@ -135,11 +137,19 @@ def signature(
 ) -> str:
     """The signature of one number, as text. error: the method of its error. n, ask_id: see Signature."""
     values = {**dict(parameters(metric)), **dict(output.params)}
-    params = tuple((name, value) for name, value in values.items() if name not in ("n", "scorer"))
+    params = tuple((name, value) for name, value in values.items() if name not in _IN_SCORER)
     return write_signature(
         Signature(
-            metric=metric.name, version=metric.version, params=params, scorer=scorer, n=n, agg=aggregation(output),
-            err=error, ask_id=ask_id, evalrun=evalrun_version, file=_file_of(metric, scorer),
+            metric=metric.name,
+            version=metric.version,
+            params=params,
+            scorer=scorer,
+            n=n,
+            agg=aggregation(output),
+            err=error,
+            ask_id=ask_id,
+            evalrun=evalrun_version,
+            file=_file_of(metric, scorer),
         )  # fmt: skip
     )
 

@@ -1,4 +1,4 @@
-"""Metrics over n samples of a document: pass@k, cons@k, avg@n from the count of correct ones; maj@n by vote."""
+"""Metrics over n samples of a document, from the count of correct ones: pass@k, cons@k, avg@n."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evalrun.metrics.base import METRICS, Column, Matrix, Metric, Output, Statistic
 from evalrun.metrics.counts import check_count, check_draws, check_threshold, first_n, value_table
+from evalrun.metrics.match import set_text_match
 from evalrun.stats import rerun, sampling
 from evalrun.types import Answer, Doc, Verdict
 
@@ -71,9 +72,7 @@ class DrawMetric(CountMetric):
         name = self.display
         if is_one_of_several:
             name += ":" + "&".join(f"{key}={value}" for key, value in params)
-        return Output(
-            name, ("n", "c"), partial(_drawn, self.law, k), params, rerun=partial(_drawn, self.variance, k)
-        )
+        return Output(name, ("n", "c"), partial(_drawn, self.law, k), params, rerun=partial(_drawn, self.variance, k))
 
 
 def _drawn(law: Law, k: int, matrix: Matrix) -> NDArray[np.float64]:
@@ -86,10 +85,6 @@ def _share(matrix: Matrix) -> NDArray[np.float64]:
 
 def _share_variance(matrix: Matrix) -> NDArray[np.float64]:
     return rerun.avg_at_n_variance(matrix["n"], matrix["c"])
-
-
-def _value(matrix: Matrix) -> NDArray[np.float64]:
-    return np.asarray(matrix["value"], dtype=np.float64)
 
 
 @METRICS.named("pass_at_k", aliases=("pass@k",))
@@ -109,6 +104,8 @@ class PassAtK(DrawMetric):
     n: int | None = None
     scorer: str | None = None
     threshold: float = 1.0
+    strip: bool | None = None
+    normalize: str | None = None
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -142,6 +139,8 @@ class ConsAtK(DrawMetric):
     n: int | None = None
     scorer: str | None = None
     threshold: float = 1.0
+    strip: bool | None = None
+    normalize: str | None = None
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -168,6 +167,8 @@ class AvgAtN(CountMetric):
     n: int | None = None
     scorer: str | None = None
     threshold: float = 1.0
+    strip: bool | None = None
+    normalize: str | None = None
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -175,57 +176,6 @@ class AvgAtN(CountMetric):
     def outputs(self) -> tuple[Output, ...]:
         params = () if self.n is None else (("n", self.n),)
         return (Output(self.display, ("n", "c"), _share, params, rerun=_share_variance),)
-
-
-@METRICS.named("maj_at_n", aliases=("maj@n",))
-@dataclass(frozen=True, slots=True)
-class MajAtN(Metric):
-    """The verdict of the most frequent extracted answer among n samples. Range [0, 1].
-
-    Ties go to the answer seen first. Samples without an answer vote as one group, which is wrong when it wins.
-    A document with several golds is refused: answers that differ as text would split the vote.
-    """
-
-    name: ClassVar[str] = "maj_at_n"
-    display: ClassVar[str] = "maj@n"
-    aliases: ClassVar[tuple[str, ...]] = ("maj@n",)
-    needs_n: ClassVar[bool] = True
-    source: ClassVar[str] = "Wang et al. 2022 (self-consistency, arXiv 2203.11171), plurality vote"
-    n: int | None = None
-    scorer: str | None = None
-
-    def __post_init__(self) -> None:
-        check_count(self, "n", self.n)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return (Column("value", "float"),)
-
-    def outputs(self) -> tuple[Output, ...]:
-        params = () if self.n is None else (("n", self.n),)
-        return (Output(self.display, ("value",), _value, params),)
-
-    def check_doc(self, doc: Doc) -> str | None:
-        if len(doc.gold) == 1:
-            return None
-        return f"maj@n needs exactly one gold answer, document {doc.id!r} has {len(doc.gold)}"
-
-    def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
-        if reason := self.check_doc(doc):
-            raise ValueError(reason)
-        values = first_n(doc, verdicts, self.n)
-        answers = _ballots(verdicts[: len(values)])
-        votes: dict[str | None, int] = {}
-        for each in answers:
-            votes[each] = votes.get(each, 0) + 1
-        winner = max(votes, key=votes.__getitem__)  # the first of equals: dicts keep the order of arrival
-        return (values[answers.index(winner)],)
-
-
-def _ballots(verdicts: Sequence[Verdict]) -> list[str | None]:
-    """The answers that vote. One that is right though its text is not known (a bound) votes with the right text."""
-    right = next((v.extracted for v in verdicts if v.value and v.extracted is not None), "")
-    return [right if v.extracted is None and v.value else v.extracted for v in verdicts]
 
 
 def one_gold(metric: Metric, doc: Doc) -> str | None:
@@ -241,3 +191,4 @@ def check_parameters(metric: Any) -> None:
     if hasattr(metric, "k"):
         check_draws(metric, metric.k, metric.n)
     check_threshold(metric, metric.threshold)
+    set_text_match(metric)

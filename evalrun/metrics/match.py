@@ -1,0 +1,301 @@
+"""Scorers that compare whole texts in some form: raw, stripped, normalised; in full, as prefix or as suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
+
+from evalrun.errors import Fault, visible
+from evalrun.metrics.base import SCORERS, Scorer
+from evalrun.text import normalizers
+from evalrun.text.letters import MAX_LETTERS, extract_letter
+from evalrun.types import Doc, State, Verdict
+
+
+class Form(NamedTuple):
+    """What of a text is compared. is_read: an answer was found.
+
+    raw: where either form is empty, the words of both raw texts are compared instead; empty: they are not.
+    """
+
+    text: str
+    raw: str = ""
+    is_read: bool = True
+
+
+FormOf = Callable[[str], Form]
+
+
+class FormScorer(Scorer):
+    """1.0 where the form of the text fits that of any gold, else 0.0. An empty text is never right.
+
+    An empty form fits nothing, so that a gold "A" whose article is taken away is no prefix of everything.
+    """
+
+    rule: ClassVar[str] = "whole"
+
+    @property
+    def side(self) -> str:
+        """full, prefix or suffix: the gold is the whole form, its beginning or its end."""
+        return "full"
+
+    def form(self, text: str) -> Form:
+        """The form of a text, gold or answer alike."""
+        raise NotImplementedError
+
+    def judge_text(self, doc: Doc, text: str) -> Verdict:
+        """1.0 or 0.0; extracted is the form that was compared."""
+        return self._judge(doc, text, self.form)
+
+    def judge_batch(self, items: Sequence[tuple[Doc, str]]) -> list[Verdict]:
+        """As `judge_text`; every distinct text is brought into its form once."""
+        form = cache(self.form)
+        return [self._judge(doc, text, form) for doc, text in items]
+
+    def _judge(self, doc: Doc, text: str, form: FormOf) -> Verdict:
+        golds = doc.gold_texts
+        if not golds:
+            raise ValueError(self.check_doc(doc))
+        mine = form(text)
+        if not mine.is_read:
+            return Verdict(0.0, state=State.UNPARSED)
+        value = bool(text) and any(self._fits(mine, form(gold)) for gold in golds)
+        return Verdict(float(value), mine.text or normalizers.bare(mine.raw), (0, len(text)), self.rule)
+
+    def _fits(self, mine: Form, gold: Form) -> bool:
+        if not gold.is_read:
+            return False
+        answer, right = mine.text, gold.text
+        if not (answer and right):
+            answer, right = normalizers.bare(mine.raw), normalizers.bare(gold.raw)
+            if not (answer and right):
+                return False
+        if self.side == "full":
+            return answer == right
+        return answer.startswith(right) if self.side == "prefix" else answer.endswith(right)
+
+
+class StrippedScorer(FormScorer):
+    """Compares texts without white space at their ends."""
+
+    rule: ClassVar[str] = "stripped"
+
+    def form(self, text: str) -> Form:
+        return Form(text.strip())
+
+
+class HelmScorer(FormScorer):
+    """Compares what the normaliser `helm` leaves; where that is nothing, the words with their articles."""
+
+    rule: ClassVar[str] = "helm"
+
+    def form(self, text: str) -> Form:
+        return Form(normalizers.helm(text), text)
+
+
+@SCORERS.named("perfect_exact_match")
+@dataclass(frozen=True, slots=True)
+class PerfectExactMatchScorer(FormScorer):
+    """The text equals a gold, character by character. Range {0, 1}."""
+
+    name: ClassVar[str] = "perfect_exact_match"
+
+    def form(self, text: str) -> Form:
+        return Form(text)
+
+
+@SCORERS.named("quasi_exact_match")
+@dataclass(frozen=True, slots=True)
+class QuasiExactMatchScorer(HelmScorer):
+    """Equal after the normaliser `helm`: no case, punctuation or articles, numbers by value. Range {0, 1}."""
+
+    name: ClassVar[str] = "quasi_exact_match"
+
+
+@SCORERS.named("prefix_exact_match")
+@dataclass(frozen=True, slots=True)
+class PrefixExactMatchScorer(StrippedScorer):
+    """The stripped text begins with a stripped gold, by characters: Yesterday begins with Yes. Range {0, 1}."""
+
+    name: ClassVar[str] = "prefix_exact_match"
+
+    @property
+    def side(self) -> str:
+        return "prefix"
+
+
+@SCORERS.named("prefix_quasi_exact_match")
+@dataclass(frozen=True, slots=True)
+class PrefixQuasiExactMatchScorer(HelmScorer):
+    """After the normaliser `helm` the text begins with a gold, by characters. Range {0, 1}."""
+
+    name: ClassVar[str] = "prefix_quasi_exact_match"
+
+    @property
+    def side(self) -> str:
+        return "prefix"
+
+
+@SCORERS.named("suffix_exact_match")
+@dataclass(frozen=True, slots=True)
+class SuffixExactMatchScorer(StrippedScorer):
+    """The stripped text ends with a stripped gold, by characters. Range {0, 1}."""
+
+    name: ClassVar[str] = "suffix_exact_match"
+
+    @property
+    def side(self) -> str:
+        return "suffix"
+
+
+@SCORERS.named("quasi_exact_match_triviaqa")
+@dataclass(frozen=True, slots=True)
+class QuasiExactMatchTriviaqaScorer(FormScorer):
+    """Equal after stripping and the normaliser `triviaqa`, on both sides. Range {0, 1}."""
+
+    name: ClassVar[str] = "quasi_exact_match_triviaqa"
+    rule: ClassVar[str] = "triviaqa"
+
+    def form(self, text: str) -> Form:
+        return Form(normalizers.triviaqa(text.strip()))
+
+
+@SCORERS.named("quasi_exact_match_math")
+@dataclass(frozen=True, slots=True)
+class QuasiExactMatchMathScorer(FormScorer):
+    """Equal after stripping and the normaliser `math`, on both sides. Range {0, 1}."""
+
+    name: ClassVar[str] = "quasi_exact_match_math"
+    rule: ClassVar[str] = "math"
+
+    def form(self, text: str) -> Form:
+        return Form(normalizers.math(text.strip()))
+
+
+@SCORERS.named("quasi_exact_match_gsm8k")
+@dataclass(frozen=True, slots=True)
+class QuasiExactMatchGsm8kScorer(FormScorer):
+    """The number after `#### ` equals a gold's, as text. Range {0, 1}; a text without one is 0 and unparsed."""
+
+    name: ClassVar[str] = "quasi_exact_match_gsm8k"
+    rule: ClassVar[str] = "gsm8k"
+
+    def form(self, text: str) -> Form:
+        found = normalizers.gsm8k(text.strip())
+        return Form(found, is_read=found != normalizers.INVALID)
+
+
+@SCORERS.named("exact_match_indicator")
+@dataclass(frozen=True, slots=True)
+class ExactMatchIndicatorScorer(FormScorer):
+    """What follows the last `indicator`, stripped, equals that of a gold; the whole where it is absent. Range {0, 1}."""
+
+    name: ClassVar[str] = "exact_match_indicator"
+    rule: ClassVar[str] = "indicator"
+    indicator: str = " "
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.indicator, str) or not self.indicator:
+            raise Fault(f"exact_match_indicator: indicator must be a text, got {visible(repr(self.indicator))}.")
+
+    def form(self, text: str) -> Form:
+        return Form(text.rpartition(self.indicator)[2].strip())
+
+
+@SCORERS.named("text_match")
+@dataclass(frozen=True, slots=True)
+class TextMatchScorer(FormScorer):
+    """A gold in full, as prefix or as suffix, after `strip` (white space at the ends) and a normaliser. Range {0, 1}.
+
+    how: full, prefix or suffix; normalize: a normaliser's name. An answer that the normaliser cannot read is unparsed.
+    """
+
+    name: ClassVar[str] = "text_match"
+    strip: bool = True
+    normalize: str | None = None
+    how: str = "full"
+
+    @property
+    def side(self) -> str:
+        return self.how
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.strip, bool):
+            raise Fault(f"text_match: strip must be true or false, got {visible(repr(self.strip))}.")
+        if self.how not in ("full", "prefix", "suffix"):
+            raise Fault(f"text_match: how must be full, prefix or suffix, got {visible(repr(self.how))}.")
+        if self.normalize is not None:
+            normalizers.NORMALIZERS.get(self.normalize, "scorer text_match")
+
+    def form(self, text: str) -> Form:
+        body = text.strip() if self.strip else text
+        if self.normalize is None:
+            return Form(body)
+        found = normalizers.normalize(self.normalize, body)
+        return Form(
+            found, text if self.normalize == "helm" else "", self.normalize != "gsm8k" or found != normalizers.INVALID
+        )
+
+
+def set_text_match(metric: Any) -> None:
+    """A metric whose own `strip` or `normalize` is set is judged by text_match with them.
+
+    Fault for bad values, and where `scorer` names another one: it brings its own reading of a text.
+    """
+    strip, normalize = getattr(metric, "strip", None), getattr(metric, "normalize", None)
+    if strip is None and normalize is None:
+        return
+    if normalize is not None and not isinstance(normalize, str):
+        raise Fault(f"Metric {metric.name!r}: normalize must be a name, got {visible(repr(normalize))}.")
+    spec = TextMatchScorer(strip=True if strip is None else strip, normalize=normalize).spec
+    if metric.scorer not in (None, spec):
+        raise Fault(
+            f"Metric {metric.name!r}: strip and normalize make the scorer {spec}; they cannot be given with "
+            f"scorer={visible(str(metric.scorer))}. Leave one of the two out."
+        )
+    object.__setattr__(metric, "scorer", spec)
+
+
+@SCORERS.named("letter")
+@dataclass(frozen=True, slots=True)
+class LetterScorer(Scorer):
+    """The option letter that the text states is that of a gold. Range {0, 1}; no letter: 0 and unparsed.
+
+    A gold is an index into the choices, a letter, or the text of a choice. How many letters there are is read off the
+    choices, else off `n_choices` of the document. Rules: evalrun.text.letters.extract_letter.
+    """
+
+    name: ClassVar[str] = "letter"
+
+    def check_doc(self, doc: Doc) -> str | None:
+        reason = Scorer.check_doc(self, doc)
+        if reason or all(_gold_letter(doc, gold) for gold in doc.gold):
+            return reason
+        return f"letter.v1: a gold of document {doc.id!r} is neither an option letter nor one of its choices"
+
+    def judge_text(self, doc: Doc, text: str) -> Verdict:
+        """1.0 or 0.0. ValueError where no gold is a letter, naming the document."""
+        golds = {_gold_letter(doc, gold) for gold in doc.gold} - {None}
+        if not golds:
+            raise ValueError(self.check_doc(doc))
+        found = extract_letter(text, _n_letters(doc))
+        if found is None:
+            return Verdict(0.0, state=State.UNPARSED)
+        return Verdict(float(found.text in golds), found.text, found.span, found.rule)
+
+
+def _n_letters(doc: Doc) -> int:
+    n = len(doc.choices) or dict(doc.extra).get("n_choices")
+    return min(n, MAX_LETTERS) if isinstance(n, int) and n > 0 else MAX_LETTERS
+
+
+def _gold_letter(doc: Doc, gold: str | int) -> str | None:
+    if isinstance(gold, str):
+        if gold in doc.choices:
+            gold = doc.choices.index(gold)
+        else:
+            body = gold.strip().strip("().").upper()
+            gold = ord(body) - ord("A") if len(body) == 1 else -1
+    return chr(ord("A") + gold) if 0 <= gold < _n_letters(doc) else None
