@@ -79,10 +79,12 @@ def rouge(kinds: Sequence[str], golds: Sequence[Parts], pred: Parts) -> list[flo
     if not pred.tokens:
         return [0.0] * len(kinds)
     scored = [gold for gold in golds if gold.tokens]
-    values = []
+    values: list[float] = []
     for kind in kinds:
-        if kind == "rougeLsum" and "rougeL" in kinds and len(pred.sentences) == 1 == max(
-            (len(gold.sentences) for gold in scored), default=1
+        if (
+            kind == "rougeLsum"
+            and "rougeL" in kinds
+            and len(pred.sentences) == 1 == max((len(gold.sentences) for gold in scored), default=1)
         ):
             values.append(values[kinds.index("rougeL")])  # sentences of one line: the same number
         else:
@@ -141,8 +143,10 @@ class RougeScorer(Scorer):
 @SCORERS.named("rouge1")
 @dataclass(frozen=True, slots=True)
 class Rouge1Scorer(RougeScorer):
-    """F-measure of shared words, best gold. Range [0, 1]. stemmer: porter or none; tokenizer: rouge (runs of a-z and 0-9) or
-    char (every character, for scripts without spaces)."""
+    """F-measure of shared words, best gold. Range [0, 1].
+
+    stemmer: porter or none; tokenizer: rouge (runs of a-z and 0-9) or char (every character).
+    """
 
     name: ClassVar[str] = "rouge1"
     stemmer: str | None = None
@@ -152,8 +156,7 @@ class Rouge1Scorer(RougeScorer):
 @SCORERS.named("rouge2")
 @dataclass(frozen=True, slots=True)
 class Rouge2Scorer(RougeScorer):
-    """F-measure of shared pairs of neighbouring words, best gold. Range [0, 1]. Parameters as
-    rouge1."""
+    """F-measure of shared pairs of neighbouring words, best gold. Range [0, 1]. As rouge1."""
 
     name: ClassVar[str] = "rouge2"
     stemmer: str | None = None
@@ -163,8 +166,7 @@ class Rouge2Scorer(RougeScorer):
 @SCORERS.named("rougeL")
 @dataclass(frozen=True, slots=True)
 class RougeLScorer(RougeScorer):
-    """F-measure of the longest common subsequence of words, best gold. Range [0, 1]. Parameters
-    as rouge1."""
+    """F-measure of the longest common subsequence of words, best gold. Range [0, 1]. As rouge1."""
 
     name: ClassVar[str] = "rougeL"
     stemmer: str | None = None
@@ -174,7 +176,7 @@ class RougeLScorer(RougeScorer):
 @SCORERS.named("rougeLsum")
 @dataclass(frozen=True, slots=True)
 class RougeLsumScorer(RougeScorer):
-    """F-measure of the union over lines of longest common subsequences, best gold. Range [0, 1]. Parameters as rouge1."""
+    """F-measure of the union over lines of longest common subsequences, best gold. Range [0, 1]. As rouge1."""
 
     name: ClassVar[str] = "rougeLsum"
     stemmer: str | None = None

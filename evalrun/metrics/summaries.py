@@ -155,7 +155,9 @@ class Extractiveness(Metric):
 
     def __post_init__(self) -> None:
         if not isinstance(self.language, str) or not self.language.isalpha():
-            raise Fault(f"extractiveness: language must be a code such as en or fr, got {visible(repr(self.language))}.")
+            raise Fault(
+                f"extractiveness: language must be a code such as en or fr, got {visible(repr(self.language))}."
+            )
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -1,0 +1,303 @@
+"""Corpus scores of translations: bleu, chrf, chrf++ and ter, equal to sacrebleu 2.6.0.
+
+Each document gives a few counts; the number is a formula over their sums, so that a bootstrap never reads a text
+again. Every gold is a reference. Of several answers the first is read; no answer is an empty hypothesis.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evalrun.errors import Fault, unknown
+from evalrun.metrics.answers import texts_of, without_gold
+from evalrun.metrics.base import METRICS, Column, Metric, Output, Statistic
+from evalrun.text.overlap import ngrams
+from evalrun.types import Answer, Doc, Verdict
+
+Sums = NDArray[np.float64]
+
+MAX_ORDER = 4
+CHAR_ORDER = 6
+BETA_SQUARED = 4.0
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+class CorpusMetric(Metric):
+    """Counts per document and a formula over their sums."""
+
+    has_scorer: ClassVar[bool] = False
+    packages: ClassVar[tuple[str, ...]] = ("sacrebleu",)
+    is_higher_better: ClassVar[bool] = True
+    counts: ClassVar[tuple[str, ...]]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(name, "float" if name == "ref_len_mean" else "int") for name in self.counts)
+
+    @property
+    def formula(self) -> Callable[[Sums], Sums]:
+        """Sums of the counts [..., columns] -> scores [...]."""
+        raise NotImplementedError
+
+    def outputs(self) -> tuple[Output, ...]:
+        return (
+            Output(
+                self.display, self.counts, unit="percent", is_higher_better=self.is_higher_better, is_bounded=False,
+                of_sums=self.formula,
+            ),
+        )  # fmt: skip
+
+    def check_doc(self, doc: Doc) -> str | None:
+        return without_gold(doc)
+
+    def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
+        if reason := self.check_doc(doc):
+            raise ValueError(reason)
+        return self.count(texts_of(doc, answer)[0], doc.gold_texts)
+
+    def count(self, hypothesis: str, references: Sequence[str]) -> tuple[Statistic, ...]:
+        """The counts of one document, in the order of `counts`."""
+        raise NotImplementedError
+
+
+_MECAB = {"ja-mecab": ("MeCab", "sacrebleu[ja]"), "ko-mecab": ("mecab_ko", "sacrebleu[ko]")}
+BLEU_TOKENIZERS = ("13a", "intl", "zh", "char", "none", *_MECAB)
+
+
+@lru_cache(maxsize=8)
+def _bleu_tokenizer(name: str) -> Callable[[str], str]:
+    from sacrebleu.metrics.bleu import BLEU
+
+    tokenizer: Callable[[str], str] = BLEU(tokenize=name).tokenizer
+    return tokenizer
+
+
+@METRICS.named("bleu")
+@dataclass(frozen=True, slots=True)
+class Bleu(CorpusMetric):
+    """Corpus BLEU: brevity penalty x geometric mean of the precisions of 1 to 4 words, over the whole corpus.
+
+    Range [0, 100], in percent. Orders without a match are smoothed (exp); nothing matched at all: 0. tokenize: 13a
+    (Western scripts), intl, zh, char, ja-mecab, ko-mecab or none. 13a does not cut Chinese or Japanese.
+    """
+
+    name: ClassVar[str] = "bleu"
+    display: ClassVar[str] = "bleu"
+    source: ClassVar[str] = "Papineni et al. 2002 (aclanthology P02-1040), as computed by sacrebleu 2.6.0"
+    counts: ClassVar[tuple[str, ...]] = (
+        "hyp_len", "ref_len", *(f"{what}_{n}" for what in ("match", "total") for n in (1, 2, 3, 4))
+    )  # fmt: skip
+    tokenize: str = "13a"
+
+    def __post_init__(self) -> None:
+        if self.tokenize not in BLEU_TOKENIZERS:
+            raise unknown("tokenizer of bleu", str(self.tokenize), list(BLEU_TOKENIZERS))
+        package, wanted = _MECAB.get(self.tokenize, ("sacrebleu", ""))
+        if wanted and find_spec(package) is None:
+            raise Fault(
+                f"bleu: tokenize={self.tokenize} needs {package}, not installed here: pip install '{wanted}'."
+            )
+
+    @property
+    def formula(self) -> Callable[[Sums], Sums]:
+        return corpus_bleu
+
+    def count(self, hypothesis: str, references: Sequence[str]) -> tuple[Statistic, ...]:
+        cut = _bleu_tokenizer(self.tokenize)
+        words = cut(hypothesis.rstrip()).split()
+        golds = [cut(reference.rstrip()).split() for reference in references]
+        matches, totals = [], []
+        for n in range(1, MAX_ORDER + 1):
+            most = Counter(ngrams(golds[0], n))
+            for gold in golds[1:]:
+                most |= Counter(ngrams(gold, n))
+            found = ngrams(words, n)
+            totals.append(len(found))
+            matches.append(_taken(most, found))
+        ref_len = min((abs(len(gold) - len(words)), len(gold)) for gold in golds)[1]
+        return (len(words), ref_len, *matches, *totals)
+
+
+def _taken(left: Counter[Any], found: Sequence[Any]) -> int:
+    """How many of `found` are in `left`, each as often as it is there. Uses `left` up."""
+    hits = 0
+    for each in found:
+        count = left.get(each)
+        if count:
+            left[each] = count - 1
+            hits += 1
+    return hits
+
+
+def corpus_bleu(sums: Sums) -> Sums:
+    """Sums of (hyp_len, ref_len, match 1..4, total 1..4) [..., 10] -> BLEU in percent [...]."""
+    hyp, ref = sums[..., 0], sums[..., 1]
+    match, total = sums[..., 2:6], sums[..., 6:10]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        penalty = np.where(hyp < ref, np.where(hyp > 0, np.exp(1 - ref / hyp), 0.0), 1.0)
+        # The k-th order without a match counts as 1 / 2^k match.
+        halvings = np.cumsum(match == 0, axis=-1)
+        precision = 100 * np.where(match > 0, match, 0.5**halvings) / total
+        mean = np.exp(np.log(precision).mean(axis=-1))
+    has_score = (match > 0).any(axis=-1) & (total > 0).all(axis=-1)
+    return np.asarray(np.where(has_score, penalty * mean, 0.0), dtype=np.float64)
+
+
+def _chrf_counts(n_orders: int) -> tuple[str, ...]:
+    return tuple(f"{what}_{order}" for order in range(1, n_orders + 1) for what in ("hyp", "ref", "match"))
+
+
+class CharacterF(CorpusMetric):
+    """chrF: F with beta 2 of the precision and the recall, each a mean over the orders of n-grams that both sides have.
+
+    Characters without white space, orders 1 to 6, and words, orders 1 to `word_order`.
+    """
+
+    packages: ClassVar[tuple[str, ...]] = ()
+    word_order: ClassVar[int]
+
+    @property
+    def formula(self) -> Callable[[Sums], Sums]:
+        return corpus_chrf
+
+    def count(self, hypothesis: str, references: Sequence[str]) -> tuple[Statistic, ...]:
+        """Of several references, the first of those that give this document its best score."""
+        found = self._grams(hypothesis)
+        rows = [_chrf_row(found, self._grams(reference)) for reference in references]
+        if len(rows) == 1:
+            return tuple(rows[0])
+        return tuple(rows[int(np.argmax(corpus_chrf(np.array(rows, dtype=np.float64))))])
+
+    def _grams(self, text: str) -> list[list[Any]]:
+        """Order -> all n-grams, of characters and then of words."""
+        line = "".join(text.split())
+        grams: list[list[Any]] = [list(line)]
+        for n in range(2, CHAR_ORDER + 1):
+            grams.append([line[i : i + n] for i in range(len(line) - n + 1)])
+        if self.word_order:
+            words = _edge_cut(text)
+            grams += [ngrams(words, n) for n in range(1, self.word_order + 1)]
+        return grams
+
+
+def _edge_cut(text: str) -> list[str]:
+    """Words, with one punctuation mark cut off the end, else off the beginning. Source: sacrebleu 2.6.0, chrF++."""
+    words: list[str] = []
+    for word in text.split():
+        if len(word) == 1:
+            words.append(word)
+        elif word[-1] in _PUNCTUATION:
+            words += (word[:-1], word[-1])
+        elif word[0] in _PUNCTUATION:
+            words += (word[0], word[1:])
+        else:
+            words.append(word)
+    return words
+
+
+def _chrf_row(found: Sequence[Sequence[Any]], wanted: Sequence[Sequence[Any]]) -> list[int]:
+    row: list[int] = []
+    for mine, theirs in zip(found, wanted, strict=True):
+        row += (len(mine) if theirs else 0, len(theirs), _taken(Counter(theirs), mine) if mine else 0)
+    return row
+
+
+def corpus_chrf(sums: Sums) -> Sums:
+    """Sums of (hypothesis, reference, match) for every order [..., 3 x orders] -> chrF in percent [...]."""
+    by_order = sums.reshape(*sums.shape[:-1], -1, 3)
+    hyp, ref, match = by_order[..., 0], by_order[..., 1], by_order[..., 2]
+    counts = (hyp > 0) & (ref > 0)
+    n_orders = np.maximum(counts.sum(axis=-1), 1)
+    precision = np.where(counts, match / np.where(counts, hyp, 1), 0).sum(axis=-1) / n_orders
+    recall = np.where(counts, match / np.where(counts, ref, 1), 0).sum(axis=-1) / n_orders
+    bottom = BETA_SQUARED * precision + recall
+    score = 100 * (1 + BETA_SQUARED) * precision * recall / np.where(bottom > 0, bottom, 1)
+    return np.asarray(score, dtype=np.float64)
+
+
+@METRICS.named("chrf")
+@dataclass(frozen=True, slots=True)
+class Chrf(CharacterF):
+    """chrF: F-score with beta 2 of character n-grams of orders 1 to 6, white space left out. Range [0, 100], percent.
+
+    Precision and recall are means over the orders that both sides have, over the whole corpus.
+    """
+
+    name: ClassVar[str] = "chrf"
+    display: ClassVar[str] = "chrf"
+    source: ClassVar[str] = "Popović 2015 (aclanthology W15-3049), as computed by sacrebleu 2.6.0"
+    counts: ClassVar[tuple[str, ...]] = _chrf_counts(CHAR_ORDER)
+    word_order: ClassVar[int] = 0
+
+
+@METRICS.named("chrf_plus_plus", aliases=("chrf++", "chrf_plus"))
+@dataclass(frozen=True, slots=True)
+class ChrfPlusPlus(CharacterF):
+    """chrF++: chrF with words and pairs of words as two more orders. Range [0, 100], in percent."""
+
+    name: ClassVar[str] = "chrf_plus_plus"
+    display: ClassVar[str] = "chrf++"
+    aliases: ClassVar[tuple[str, ...]] = ("chrf++", "chrf_plus")
+    source: ClassVar[str] = "Popović 2017 (aclanthology W17-4770), as computed by sacrebleu 2.6.0"
+    counts: ClassVar[tuple[str, ...]] = _chrf_counts(CHAR_ORDER + 2)
+    word_order: ClassVar[int] = 2
+
+
+@METRICS.named("ter")
+@dataclass(frozen=True, slots=True)
+class Ter(CorpusMetric):
+    """Translation edit rate: edits and shifts of words / mean length of the references. Lower is better.
+
+    Range from 0, in percent; it may pass 100. Of several references the one with the fewest edits counts. Case is
+    ignored unless is_case_sensitive; is_normalized cuts punctuation off (with has_asian_support also CJK characters
+    one by one); is_without_punctuation removes it.
+    """
+
+    name: ClassVar[str] = "ter"
+    display: ClassVar[str] = "ter"
+    is_higher_better: ClassVar[bool] = False
+    source: ClassVar[str] = "Snover et al. 2006 (aclanthology 2006.amta-papers.25), as computed by sacrebleu 2.6.0"
+    counts: ClassVar[tuple[str, ...]] = ("edits", "ref_len_mean")
+    is_normalized: bool = False
+    is_without_punctuation: bool = False
+    has_asian_support: bool = False
+    is_case_sensitive: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("is_normalized", "is_without_punctuation", "has_asian_support", "is_case_sensitive"):
+            if not isinstance(getattr(self, name), bool):
+                raise Fault(f"ter: {name} must be true or false, got {getattr(self, name)!r}.")
+
+    @property
+    def formula(self) -> Callable[[Sums], Sums]:
+        return corpus_ter
+
+    def count(self, hypothesis: str, references: Sequence[str]) -> tuple[Statistic, ...]:
+        options = (self.is_normalized, self.is_without_punctuation, self.has_asian_support, self.is_case_sensitive)
+        found = _ter(*options).sentence_score(hypothesis, list(references))
+        return (int(found.num_edits), float(found.ref_length))
+
+
+@lru_cache(maxsize=8)
+def _ter(is_normalized: bool, is_without_punctuation: bool, has_asian_support: bool, is_case_sensitive: bool) -> Any:
+    from sacrebleu.metrics.ter import TER
+
+    return TER(
+        normalized=is_normalized, no_punct=is_without_punctuation, asian_support=has_asian_support,
+        case_sensitive=is_case_sensitive,
+    )  # fmt: skip
+
+
+def corpus_ter(sums: Sums) -> Sums:
+    """Sums of (edits, mean reference length) [..., 2] -> TER in percent [...]; without reference words 100, or 0."""
+    edits, length = sums[..., 0], sums[..., 1]
+    rate = np.where(length > 0, edits / np.where(length > 0, length, 1), np.where(edits > 0, 1.0, 0.0))
+    return np.asarray(100 * rate, dtype=np.float64)
