@@ -60,6 +60,11 @@ def rolled(doc: Doc, answer: Answer) -> Roll:
     return answer
 
 
+def known(logprob: float | None) -> float:
+    """`logprob`, or NaN where it is no log-probability: None, NaN or +inf."""
+    return math.nan if logprob is None or logprob == math.inf else float(logprob)
+
+
 def tokens_of(doc: Doc, n_tokens: int | None) -> int:
     """The number of tokens. ValueError naming the document where it is missing."""
     if n_tokens is None:
@@ -118,7 +123,7 @@ class PerUnit(OfSums):
 
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         roll = rolled(doc, answer)
-        return (float(roll.logprob), self.units(doc, roll))
+        return (known(roll.logprob), self.units(doc, roll))
 
 
 _WEIGHTED = "lm-evaluation-harness, weighted_perplexity over documents"
@@ -225,9 +230,9 @@ class LogProb(Metric):
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         roll = rolled(doc, answer)
         if self.per == "sample":
-            return (float(roll.logprob),)
+            return (known(roll.logprob),)
         n_tokens = tokens_of(doc, roll.n_tokens)
-        return (roll.logprob / n_tokens if n_tokens else math.nan,)
+        return (known(roll.logprob) / n_tokens if n_tokens else math.nan,)
 
 
 def _value(matrix: Matrix) -> NDArray[np.float64]:
@@ -250,8 +255,7 @@ class OfGolds(OfSums, ChoiceMetric):
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         choices = checked(doc, answer)
         places = gold_indices(doc, len(choices.logprobs))
-        logprobs = [math.nan if choices.logprobs[i] is None else choices.logprobs[i] for i in places]
-        return (float(sum(logprobs)), self.units(doc, places, choices.n_tokens))
+        return (sum(known(choices.logprobs[place]) for place in places), self.units(doc, places, choices.n_tokens))
 
 
 @registered
