@@ -119,7 +119,7 @@ def estimates_of(item: Scored, ask_id: str | None, statuses: Sequence[Sequence[s
 
     ask_id: of the cell, None where there is no run. statuses: per document, of its samples.
     """
-    matrix = _matrix(item.metric, [row for row in item.rows if row is not None])
+    matrix = matrix_of(item.metric, [row for row in item.rows if row is not None])
     n = item.plan.n
     shared = {
         "metric": item.plan.key,
@@ -167,7 +167,8 @@ def _error_of(output: Output, matrix: Mapping[str, Any]) -> MeanError:
 _NOTHING = MeanError(float("nan"), None, None, None, "none")
 
 
-def _matrix(metric: Metric, rows: Sequence[tuple[Statistic, ...]]) -> dict[str, Any]:
+def matrix_of(metric: Metric, rows: Sequence[tuple[Statistic, ...]]) -> dict[str, Any]:
+    """Column name -> array over these rows, in the types that the metric declares."""
     types = {"int": np.int64, "float": np.float64, "label": np.str_}
     return {
         column.name: np.array([row[i] for row in rows], dtype=types[column.type])
@@ -187,7 +188,7 @@ def _assuming(item: Scored, output: Output, value: float) -> float:
     places = [i for i in range(len(item.docs)) if i not in item.faults]
     found = _scored_rows(item.metric, item.docs, item.answers, heads, places)
     rows = [row for row in found.values() if not isinstance(row, str)]
-    known = output.per_doc(_matrix(item.metric, rows)) if rows else np.empty(0)
+    known = output.per_doc(matrix_of(item.metric, rows)) if rows else np.empty(0)
     return float(np.mean([*known, *[value] * (len(item.docs) - len(rows))]))
 
 
