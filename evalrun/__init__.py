@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from evalrun.metrics.base import Metric
+    from evalrun.stages.direct import Scores
 
 __version__ = "0.1.0"
 
@@ -21,3 +25,17 @@ def results(run: str | os.PathLike[str] = "latest") -> pd.DataFrame:
     # By name: everything imports this package for its version, and none of it may depend on the stages.
     summarize = importlib.import_module("evalrun.stages.summarize")
     return cast("pd.DataFrame", summarize.results(os.fspath(run)))
+
+
+def score(
+    metric: str | os.PathLike[str] | Metric, docs: Sequence[Mapping[str, Any]] | Mapping[str, Any], **params: Any
+) -> Scores:
+    """The numbers of one metric over documents, without a run: a mapping output name -> Estimate.
+
+    metric: a name (`rouge1`, `pass@k`, `pass@k:k=2&n=5`), a Metric, or the path of your own .py file. docs: mappings
+    with `golds` and `preds`, `choices`, `gold_index` and `logprobs`, `text` and `logprobs`, counts `n` and `c`, ...
+    (evalrun.interop.documents names all keys). params: parameters of the metric. `.per_doc` of the result holds the
+    values per document. Raises evalrun.errors.Fault where the metric, a parameter or a document is not usable.
+    """
+    direct = importlib.import_module("evalrun.stages.direct")
+    return cast("Scores", direct.score(metric, docs, **params))

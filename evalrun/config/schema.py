@@ -126,6 +126,7 @@ class TaskConfig:
     metrics: dict[str, Any] = field(default_factory=dict)
     subsets: list[str] = field(default_factory=list)
     limit: Optional[int] = None
+    metric_files: list[str] = field(default_factory=list)
     description: str = ""
     source: str = ""
 
@@ -157,6 +158,8 @@ class RunConfig:
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     metrics: dict[str, Any] = field(default_factory=dict)
     task_params: dict[str, Any] = field(default_factory=dict)
+    metric_files: list[str] = field(default_factory=list)
+    allow_code: bool = False
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     summary: SummaryConfig = field(default_factory=SummaryConfig)
     suite_name: Optional[str] = None
