@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from evalrun.errors import Fault, visible
@@ -12,6 +12,9 @@ from evalrun.metrics.base import SCORERS, Scorer
 from evalrun.text import normalizers
 from evalrun.text.letters import MAX_LETTERS, extract_letter
 from evalrun.types import Doc, State, Verdict
+
+
+_KEPT = 1 << 16  # forms that a batch remembers
 
 
 class Form(NamedTuple):
@@ -51,7 +54,7 @@ class FormScorer(Scorer):
 
     def judge_batch(self, items: Sequence[tuple[Doc, str]]) -> list[Verdict]:
         """As `judge_text`; every distinct text is brought into its form once."""
-        form = cache(self.form)
+        form = lru_cache(maxsize=_KEPT)(self.form)
         return [self._judge(doc, text, form) for doc, text in items]
 
     def _judge(self, doc: Doc, text: str, form: FormOf) -> Verdict:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from evalrun.errors import Fault, visible
 from evalrun.metrics.base import METRICS, SCORERS, Column, Matrix, Metric, Output, Scorer, Statistic
 from evalrun.metrics.counts import check_count
-from evalrun.text.normalizers import helm
+from evalrun.text.normalizers import helm, helm_words
 from evalrun.types import Answer, Doc, Samples, Verdict
 
 TOKENS = ("set", "multiset")
+_KEPT = 1 << 10  # word sets are large: those of a batch are not all kept
 Words = frozenset[str] | tuple[str, ...]
 
 
@@ -49,11 +50,11 @@ class WordScorer(Scorer):
 
     def words(self, text: str) -> Words:
         """The words of a text: a frozenset, or a tuple where they are counted."""
-        found = self.form(text).split()
+        found = self.split(text)
         return frozenset(found) if self.tokens == "set" else tuple(found)
 
-    def form(self, text: str) -> str:
-        """What is split at white space."""
+    def split(self, text: str) -> list[str]:
+        """The words in their order."""
         raise NotImplementedError
 
     def judge_text(self, doc: Doc, text: str) -> Verdict:
@@ -61,8 +62,8 @@ class WordScorer(Scorer):
         return self._judge(doc, text, self.words)
 
     def judge_batch(self, items: Sequence[tuple[Doc, str]]) -> list[Verdict]:
-        """As `judge_text`; every distinct text is cut into words once."""
-        words = cache(self.words)
+        """As `judge_text`; a text that comes again soon is cut into words once."""
+        words = lru_cache(maxsize=_KEPT)(self.words)
         return [self._judge(doc, text, words) for doc, text in items]
 
     def _judge(self, doc: Doc, text: str, words: Callable[[str], Words]) -> Verdict:
@@ -85,8 +86,8 @@ class F1Scorer(WordScorer):
     def __post_init__(self) -> None:
         check_tokens(self.tokens)
 
-    def form(self, text: str) -> str:
-        return text
+    def split(self, text: str) -> list[str]:
+        return text.split()
 
 
 @SCORERS.named("f1_score_quasi")
@@ -100,8 +101,8 @@ class F1QuasiScorer(WordScorer):
     def __post_init__(self) -> None:
         check_tokens(self.tokens)
 
-    def form(self, text: str) -> str:
-        return helm(text)
+    def split(self, text: str) -> list[str]:
+        return helm_words(text)
 
 
 class LabelF1(Metric):

@@ -32,15 +32,18 @@ _CONNECTORS = (
 _ARTICLE_TAIL = re.compile(rf"[ \t]+(?!(?:{_CONNECTORS})\b)[a-z]{{2}}")
 
 _CUE = re.compile(
-    r"(?i:\b(?:answers?|antwort|r[eé]ponse|respuesta|resposta|risposta|ответ|choice|option|pick|guess|selection|solution)\b)"
+    r"\b(?=[AaRrOoCcPpGgSsFfIiОо])(?:"  # one cheap look at a word before its forms
+    r"(?i:(?:answers?|antwort|r[eé]ponse|respuesta|resposta|risposta|ответ|choice|option|pick|guess|selection|solution)\b)"
     r"(?:[ \t]+(?i:to[ \t]+(?:the|this)[ \t]+question|here|letter)\b)?"
-    r"[\s*_]{0,6}(?::|：|=|(?i:\b(?:is|are|was|est|ist|es|è|should[ \t]+be|would[ \t]+be|will[ \t]+be|must[ \t]+be)\b))"
-    r"|(?i:\bfinal[ \t]+answer\b)[\s*_:]{0,6}"
-    r"|(?i:\bI[ \t]+(?:would[ \t]+|will[ \t]+|'ll[ \t]+|'d[ \t]+)?(?:choose|pick|select|go[ \t]+with)\b)"
-    r"|答案(?:应该|应当|应|就|即|选|选择)?[\s*_]{0,6}(?:是|为|為|选|:|：|=)?"
-    r"|(?:正确|对)(?:的)?(?:选项|选择)[\s*_]{0,4}(?:是|为|为：|:|：)?"
-    r"|(?:故|应该|应当|应|因此|所以|综上|本题|此题|最终|我|只能|可)[，,]?(?:应|该|应该)?选(?:择|项)?[\s*_]{0,4}(?:是|为|:|：)?"
-    r"|(?m:^|(?<=[，。,；;、\s]))选(?:择)?[\s*_]{0,4}[:：]?(?=[\s*_(（]{0,6}[A-ZＡ-Ｚ][)）*_\s]{0,6}(?:[。.，,！!]|$))"
+    r"[\s*_]{0,6}(?::|=|(?i:\b(?:is|are|was|est|ist|es|è|should[ \t]+be|would[ \t]+be|will[ \t]+be|must[ \t]+be)\b))"
+    r"|(?i:final[ \t]+answer\b)[\s*_:]{0,6}"
+    r"|(?i:I[ \t]+(?:would[ \t]+|will[ \t]+)?(?:choose|pick|select|go[ \t]+with)\b)"
+    r"|(?i:I'(?:ll|d)[ \t]+(?:choose|pick|select|go[ \t]+with)\b))"
+    r"|(?=[答正对故应因所综本此最我只可选])(?:"
+    r"答案(?:应该|应当|应|就|即|选|选择)?[\s*_]{0,6}(?:是|为|為|选|:|=)?"
+    r"|(?:正确|对)(?:的)?(?:选项|选择)[\s*_]{0,4}(?:是|为|:)?"
+    r"|(?:故|应该|应当|应|因此|所以|综上|本题|此题|最终|我|只能|可)[，,]?(?:应|该|应该)?选(?:择|项)?[\s*_]{0,4}(?:是|为|:)?"
+    r"|(?:(?m:^)|(?<=[，。,；;、\s]))选(?:择)?[\s*_]{0,4}:?(?=[\s*_(]{0,6}[A-Z][)*_\s]{0,6}(?:[。.，,！!]|$)))"
 )
 _STATED = re.compile(
     r"(?<![A-Za-z0-9_])(?P<letter>[A-Z])[)\]*_`]{0,4}"

@@ -21,6 +21,8 @@ INVALID = "[invalid]"
 """What `gsm8k` gives for a text without an answer. It equals nothing, not even itself."""
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = frozenset(("a", "an", "the"))
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")  # would part words as \b does, which white space does not
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NUMBERISH = re.compile(r"\d")
 _GSM8K = re.compile(r"#### (-?[0-9.,]+)")
@@ -47,16 +49,29 @@ def helm(text: str) -> str:
     other loses its punctuation; a, an, the go; white space becomes one blank. The sign of "-5" is lost, as in DROP.
     Source: QuAC's script as in HELM (Liang et al. 2022), with DROP's rule for numbers (Dua et al. 2019).
     """
-    words = text.lower().replace("-", " ").split(" ")
-    joined = " ".join([word if word.isalpha() else _plain_word(word) for word in words])
+    return " ".join(helm_words(text))
+
+
+def helm_words(text: str) -> list[str]:
+    """The words that `helm` leaves."""
+    lowered = text.lower().replace("-", " ")
+    kept, place = [], 0
+    for digit in _NUMBERISH.finditer(lowered):
+        if digit.start() >= place:
+            start = max(place, lowered.rfind(" ", place, digit.start()) + 1)
+            end = lowered.find(" ", digit.start())
+            end = len(lowered) if end < 0 else end
+            kept += [lowered[place:start].translate(_NO_PUNCTUATION), _number_word(lowered[start:end])]
+            place = end
+    joined = "".join([*kept, lowered[place:].translate(_NO_PUNCTUATION)])
     if "infinity" in joined:  # the one word of letters alone that is written another way as a number
         joined = " ".join("inf" if word.strip() == "infinity" else word for word in joined.split(" "))
-    return " ".join(_ARTICLE.sub(" ", joined).split())
+    if joined.isascii() and _CONTROL.search(joined) is None:
+        return [word for word in joined.split() if word not in _ARTICLES]
+    return _ARTICLE.sub(" ", joined).split()
 
 
-def _plain_word(word: str) -> str:
-    if _NUMBERISH.search(word) is None:
-        return word.translate(_NO_PUNCTUATION)
+def _number_word(word: str) -> str:
     number = _as_float(word)
     if number is None:
         word = word.translate(_NO_PUNCTUATION)
