@@ -33,7 +33,8 @@ ONLY_IN = {
 # The borders at which any fault becomes a state: one command, one sample, and (re-raised later) one signal.
 BORDERS = {
     "evalrun/cli/shield.py": {"shielded"},
-    "evalrun/stages/judged.py": {"_judge_all", "_judge_one"},
+    "evalrun/stages/judged.py": {"_judge_all", "_judge_one", "_judge_quick"},
+    "evalrun/workers/child.py": {"_answer", "_call"},  # one sample, in a worker process
     "evalrun/stages/estimate.py": {"_scored_rows", "_score_one"},
     "evalrun/backends/schedule.py": {"on_signal"},
 }

@@ -7,6 +7,7 @@ from evalrun.metrics import (
     exact,
     group_pass,
     matching,
+    math,
     overlap_f1,
     perplexity,
     probability,

@@ -90,16 +90,29 @@ class Output:
 
 
 class Scorer(ABC):
-    """Judges one text against one document. A frozen dataclass; its fields are its parameters."""
+    """Judges one text against one document. A frozen dataclass; its fields are its parameters.
+
+    is_slow: judging may take long or never end, so that it is done in worker processes, each text under the
+    deadline `deadline_s` (seconds, a parameter of such a scorer); a text that exceeds it has state timeout.
+    """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
     packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to judge; looked for while planning
+    is_slow: ClassVar[bool] = False
+    deadline_s: float
     file_digest: ClassVar[str | None] = None  # of the user's own file that it comes from
 
     @abstractmethod
     def judge_text(self, doc: Doc, text: str) -> Verdict:
         """The verdict on one answer text. A text without a readable answer: value 0.0, state unparsed."""
+
+    def judge_quick(self, doc: Doc, text: str) -> Verdict | None:
+        """Of a slow scorer: the verdict where it is found at once, the same as `judge_text`; else None."""
+        return None
+
+    def warm_up(self) -> None:  # noqa: B027
+        """Of a slow scorer: import what judging needs. Called once per worker, outside the deadline."""
 
     def check_doc(self, doc: Doc) -> str | None:
         """Why this document cannot be judged at all (no gold, an unreadable one), or None. Asked while planning."""

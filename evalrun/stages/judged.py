@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from evalrun import workers
 from evalrun.metrics.base import Scorer
 from evalrun.types import Doc, Samples, State, Verdict
 
@@ -64,6 +66,8 @@ def _identity(doc: Doc, text: str) -> Hashable:
 
 
 def _judge_all(scorer: Scorer, items: list[tuple[Doc, str]]) -> list[Verdict]:
+    if scorer.is_slow:
+        return _judge_slow(scorer, items)
     try:
         return scorer.judge_batch(items)
     except Exception:  # noqa: BLE001
@@ -76,3 +80,36 @@ def _judge_one(scorer: Scorer, doc: Doc, text: str) -> Verdict:
         return scorer.judge_text(doc, text)
     except Exception as error:  # noqa: BLE001
         return Verdict(None, state=State.ERROR, note=f"{scorer.name} raised {type(error).__name__}: {error}"[:500])
+
+
+def _judge_slow(scorer: Scorer, items: list[tuple[Doc, str]]) -> list[Verdict]:
+    """What is not found at once is judged in worker processes, each text under the scorer's deadline."""
+    verdicts = {place: verdict for place, item in enumerate(items) if (verdict := _judge_quick(scorer, *item))}
+    left = [place for place in range(len(items)) if place not in verdicts]
+    try:
+        found = workers.run(scorer.judge_text, [items[at] for at in left], scorer.deadline_s, scorer.warm_up)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # it cannot be sent to a worker
+        found = [workers.Outcome(workers.Ending.RAISED, note=f"{type(error).__name__}: {error}")] * len(left)
+    for place, outcome in zip(left, found, strict=True):
+        verdicts[place] = _from_outcome(scorer, outcome)
+    return [verdicts[place] for place in range(len(items))]
+
+
+def _judge_quick(scorer: Scorer, doc: Doc, text: str) -> Verdict | None:
+    try:
+        return scorer.judge_quick(doc, text)
+    except Exception:  # noqa: BLE001
+        # The full judgement decides what is wrong with it.
+        return None
+
+
+def _from_outcome(scorer: Scorer, outcome: workers.Outcome) -> Verdict:
+    match outcome.ending:
+        case workers.Ending.DONE if isinstance(outcome.value, Verdict):
+            return outcome.value
+        case workers.Ending.TIMEOUT:
+            return Verdict(None, state=State.TIMEOUT, note=f"{scorer.name}: {outcome.note}")
+        case workers.Ending.RAISED:
+            return Verdict(None, state=State.ERROR, note=f"{scorer.name} raised {outcome.note}"[:500])
+        case _:
+            return Verdict(None, state=State.ERROR, note=f"{scorer.name}: {outcome.note or 'gave no verdict'}"[:500])

@@ -1,0 +1,158 @@
+r"""Formulas in running text, as far as plain text processing goes: boxes, percent signs, numbers, sequences.
+
+Symbolic reading is in evalrun.metrics.symbolic. Definitions here are evalrun's own, after the rules of Hendrycks et
+al. 2021 (MATH, arXiv 2103.03874: the last \boxed is the answer).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from evalrun.text.extract import Extraction
+from evalrun.text.numbers import parse_number
+
+_TOKENS = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{|\\[{}\\]|[{}]")
+_CLOSERS = r"(?:\s|\\[\])]|[$*])*"
+_OPENERS = r"(?:\s|\\[\[(]|[$*])*"
+_PERCENT = r"(?:\\?%|[Pp]er\s?cent(?:age)?\b|[Pp]ct\b)"
+_PERCENT_NEXT = re.compile(_CLOSERS + _PERCENT)
+_PERCENT_LAST = re.compile(rf"\s*{_PERCENT}\s*$")
+_JOINED = re.compile(rf"{_CLOSERS}(?:,|;|and\b|or\b|,\s*and\b|,\s*or\b){_OPENERS}")
+_DOTS = re.compile(r"\\(?:[ldc]?dots)(?![A-Za-z])|\.\.\.|…")
+_REPEATING = re.compile(r"\d\s*(?:\\[lc]?dots|\.\.\.|…)[\s$.]*$")
+_COMMAND = re.compile(r"\\[A-Za-z]+\*?\s*\{[^{}\\]*\}|\\[A-Za-z]+|\\.")
+_WITH_UNIT = re.compile(r"[^A-Za-z\\]*\d\s+[A-Za-z]{2,}(?:[\s/.][\w./^]*)*")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_FUNCTIONS = re.compile(
+    r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|exp|sqrt|max|min|gcd|lcm|mod|det|abs|and", re.IGNORECASE
+)
+_SPACE = re.compile(r"\s+")
+
+MAX_QUANTITY = 2000
+"""Characters of a plain number; a longer text is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A plain number. value: exact, without its percent sign. is_decimal: it is written with a decimal point."""
+
+    value: Fraction
+    is_percent: bool
+    is_decimal: bool
+
+
+def boxes(text: str) -> list[tuple[int, int]]:
+    r"""Characters [start, end) inside every balanced, outermost \boxed{} or \fbox{}, in order. Linear time."""
+    opened: list[int | None] = []
+    found: list[tuple[int, int]] = []
+    for match in _TOKENS.finditer(text):
+        token = match[0]
+        if token == "}":
+            start = opened.pop() if opened else None
+            if start is not None:
+                while found and found[-1][0] > start:
+                    found.pop()
+                found.append((start, match.start()))
+        elif token == "{" or len(token) > 2:
+            opened.append(match.end() if len(token) > 2 else None)
+    return found
+
+
+def boxed_answers(text: str) -> tuple[Extraction, ...]:
+    r"""What the last \boxed{} or \fbox{} holds; with the boxes joined to it by a comma, "and", "or". () without one.
+
+    A percent sign or word behind a box belongs to its text. Boxes without content are passed over.
+    """
+    filled = [(start, end) for start, end in boxes(text) if text[start:end].strip(" $\n\t")]
+    last = filled[-1:]
+    while len(last) < len(filled):
+        start = filled[-len(last) - 1]
+        if not _JOINED.fullmatch(text, start[1] + 1, _box_start(text, last[0][0])):
+            break
+        last.insert(0, start)
+    return tuple(_boxed(text, start, end) for start, end in last)
+
+
+def _box_start(text: str, inside: int) -> int:
+    return max(text.rfind("\\boxed", 0, inside), text.rfind("\\fbox", 0, inside))
+
+
+def _boxed(text: str, start: int, end: int) -> Extraction:
+    body = text[start:end]
+    left = start + len(body) - len(body.lstrip(" $\n\t"))
+    body = body.strip(" $\n\t")
+    has_percent = _PERCENT_NEXT.match(text, end + 1) is not None and not _PERCENT_LAST.search(body)
+    return Extraction(body + "\\%" * has_percent, (left, left + len(body)), "boxed")
+
+
+def quantity(text: str) -> Quantity | None:
+    r"""The plain number that `text` is, with nothing but dressing ($, %, "percent", a full stop); else None."""
+    body = text.strip().strip("$").strip()
+    if len(body) > MAX_QUANTITY:
+        return None
+    bare = _PERCENT_LAST.sub("", body.rstrip(". "))
+    value = parse_number(bare) if bare and "%" not in bare else None
+    return None if value is None else Quantity(value, bare != body.rstrip(". "), "." in bare)
+
+
+def is_equal_quantity(one: Quantity, other: Quantity, precision: int) -> bool:
+    """Whether two numbers are the same: exactly, or where one is a decimal, when both round to the same `precision`
+    decimals and differ by at most one part in 10,000 (1/3 = 0.333333, not 0.33; 0.0000003 is not 0.0000004).
+
+    A percentage equals its number with and without the sign: 50 = 50% = 0.5.
+    """
+    is_rounded = one.is_decimal or other.is_decimal
+    pairs = [(one.value, other.value)]
+    if one.is_percent != other.is_percent:
+        pairs.append((one.value / 100, other.value) if one.is_percent else (one.value, other.value / 100))
+    return any(a == b or (is_rounded and _is_near(a, b, precision)) for a, b in pairs)
+
+
+def _is_near(one: Fraction, other: Fraction, precision: int) -> bool:
+    is_same = round(one, precision) == round(other, precision)
+    return is_same and abs(one - other) * 10_000 <= max(abs(one), abs(other))
+
+
+def squeezed(text: str) -> str:
+    """`text` without white space, the dollar signs around it and a full stop at its end."""
+    return _SPACE.sub("", text).strip("$").rstrip(".").strip("$")
+
+
+def is_words(text: str) -> bool:
+    r"""True for prose ("Friday"), which is no mathematics: a word of three letters or more before the first digit.
+
+    Names of functions and LaTeX commands are no words, \text{...} is no prose.
+    """
+    bare = _COMMAND.sub(" ", text)
+    digit = re.search(r"\d", bare)
+    head = bare[: digit.start()] if digit else bare
+    return any(not _FUNCTIONS.fullmatch(word) for word in _WORD.findall(head))
+
+
+def is_with_unit(text: str) -> bool:
+    """True for a number with its unit in plain words: 12 apples, 5 cm."""
+    return _WITH_UNIT.fullmatch(text.strip()) is not None
+
+
+def sequence(text: str) -> list[str] | None:
+    r"""The terms of a sequence with an ellipsis (2, 4, \ldots, 2n), the ellipsis as "..."; None without one."""
+    if not _DOTS.search(text) or _REPEATING.search(text):  # 0.333... is one number
+        return None
+    terms = [term.strip() for term in _split(_DOTS.sub(" ... ", text.strip().strip("$")))]
+    return [term for term in terms if term]
+
+
+def _split(text: str) -> list[str]:
+    """Parts between the commas that stand in no bracket."""
+    parts, depth, start = [], 0, 0
+    for place, char in enumerate(text):
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
