@@ -19,7 +19,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words == ["help"] or (words[0] != "import" and {"--help", "-h"} & set(words)):
+    if not words or words == ["help"] or (words[0] not in ("import", "score") and {"--help", "-h"} & set(words)):
         from evalrun.cli.help import HELP
 
         print(HELP)
@@ -37,6 +37,10 @@ def _dispatch(words: list[str]) -> int:
         from evalrun.commands.import_ import main as import_file
 
         return import_file(words[1:])
+    if words[0] == "score":
+        from evalrun.commands.score import main as score_file
+
+        return score_file(words[1:])
     from evalrun.cli.arguments import read
     from evalrun.plan.secrets import refuse_in_overrides
 

@@ -132,7 +132,7 @@ def _stray(word: str) -> Fault:
         guess = f" Did you mean --mode {word}?"
     elif word.startswith("~"):
         guess = " Nothing is deleted from a configuration: key=null makes a setting absent."
-    elif hint := nearest(word, ("list", "import")):
+    elif hint := nearest(word, ("list", "import", "score")):
         guess = f" Did you mean `evalrun {hint}`, as the first word?"
     return Fault(
         f"{visible(word)!r} is neither a flag nor a setting of the form key=value.{guess} Examples: model=smollm2, "

@@ -20,6 +20,7 @@ Settings (key=value)
   metric=NAME           instead of the task's own: accuracy, exact_match, pass@k, cons@k, avg@n, maj@n
   dataset.path=FILE     a local .jsonl, .csv, .parquet or .arrow file instead of the task's dataset
   num_return_sequences=N  answers per question (n = k = N)
+  metric_files=[FILE.py]  your own metric: one file with one class (docs/metrics.md)
   limit=N  seed=N  output_dir=DIR  max_error_rate=0.01  allow_equal_samples=true
 
 Flags
@@ -34,7 +35,9 @@ Flags
   --cfg job             print the composed configuration
 
 Commands
-  evalrun list tasks|models|metrics|suites
+  evalrun list tasks|models|metrics|suites             evalrun list metrics rouge1 tells all about one metric
+  evalrun score METRIC ... FILE.jsonl                  score predictions that you have, without a run
+      [--json] [--per-doc FILE] [--metric-file FILE.py]   METRIC may have parameters: 'pass@k:k=2&n=5'
   evalrun import FILE --question COLUMN --gold COLUMN --prediction COLUMN --task NAME --model NAME
 
 Exit codes: 0 good, 1 internal fault, 2 asked wrongly, 3 failed or incomplete tasks, 130 Ctrl-C, 143 SIGTERM."""

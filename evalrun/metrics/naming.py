@@ -102,14 +102,20 @@ def shown_name(key: str, params: Mapping[str, Any] | Pairs = (), is_service: boo
 def display_name(metric: Metric, output: Output, given: Sequence[str] = (), is_service: bool = False) -> str:
     """The shown name of one number: the parameters `given`, in that order, with the values of this output.
 
-    Where several outputs differ in k, k is shown even if it was not given.
+    Where several outputs differ in k, k is shown even if it was not given. An output with a name of its own is shown
+    by it: `drop_em`, `g-pass@4_0.5` (which says its k); as `rouge_t5/rouge1` where that is another metric's name.
     """
     values = {**dict(parameters(metric)), **dict(output.params)}
     names = [name for name in dict.fromkeys(given) if name in values]
     if isinstance(getattr(metric, "k", None), tuple) and "k" not in names:
         names.insert(0, "k")
     pairs = tuple((name, values[name]) for name in (values if is_service else names))
-    return shown_name(metric.name, pairs, is_service)
+    own = output.name.partition(":")[0]
+    if own == metric.display:
+        return shown_name(metric.name, pairs, is_service)
+    if own in METRICS and METRICS.key(own) != metric.name:
+        own = f"{metric.display}/{own}"
+    return own if is_service or "@" in own else _with_pairs(own, pairs)
 
 
 def parse_shown(text: str) -> tuple[str, dict[str, Any], bool]:

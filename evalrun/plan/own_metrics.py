@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from importlib.util import module_from_spec, spec_from_file_location
 from os import PathLike
 from pathlib import Path
@@ -121,7 +121,7 @@ def _class_of(module: ModuleType, file: Path, at: str) -> type[Metric] | type[Sc
         named = ", ".join(each.__name__ for each in own) or "none"
         raise Fault(f"{file}{at} must hold exactly one class derived from Metric or Scorer; it holds {named}.")
     cls = own[0]
-    if not (is_dataclass(cls) and getattr(cls, "__dataclass_params__").frozen):  # noqa: B009
+    if not getattr(getattr(cls, "__dataclass_params__", None), "frozen", False):
         raise Fault(f"{file}{at}: {cls.__name__} must be a frozen dataclass: @dataclass(frozen=True, slots=True).")
     needed = ("name",) if issubclass(cls, Scorer) else ("name", "display", "source")
     if missing := [name for name in needed if not isinstance(getattr(cls, name, None), str)]:

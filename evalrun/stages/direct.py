@@ -54,14 +54,25 @@ def score(metric: str | PathLike[str] | Metric, docs: Corpus, **params: Any) -> 
     params: parameters of the metric. An open n is each document's own number of answers.
     Raises evalrun.errors.Fault where the metric, a parameter or a document is not usable, naming the document.
     """
-    chosen = _metric(metric, params)
     rows, common = _rows(docs)
+    return score_rows(metric, rows, params, common, [f"Document {i + 1}" for i in range(len(rows))])
+
+
+def score_rows(
+    metric: str | PathLike[str] | Metric,
+    rows: Sequence[Mapping[str, Any]],
+    params: Mapping[str, Any],
+    common: Mapping[str, Any],
+    places: Sequence[str],
+) -> Scores:
+    """As `score`. common: keys that hold for every document. places: where each stands, for messages."""
+    chosen = _metric(metric, params)
     if not rows:
         raise Fault(f"Metric {chosen.name}: there are no documents to score.")
-    given = [documents.read(row, i, f"Document {i + 1}", common) for i, row in enumerate(rows)]
+    given = [documents.read(row, i, where, common) for i, (row, where) in enumerate(zip(rows, places, strict=True))]
     has_texts = any(each.verdicts is None for each in given)
     scorer = make_scorer(chosen.scorer, None) if chosen.has_scorer and has_texts else None
-    answers = [_answer(chosen, each, row, i) for i, (each, row) in enumerate(zip(given, rows, strict=True))]
+    answers = [_answer(chosen, *each) for each in zip(given, rows, places, strict=True)]
     _check(chosen, scorer, given)
     verdicts, notes = _verdicts(scorer, given)
     plan = MetricPlan(
@@ -104,9 +115,8 @@ def _rows(docs: Corpus) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
     return list(docs["samples"]), {key: value for key, value in docs.items() if key != "samples"}
 
 
-def _answer(metric: Metric, given: Given, row: Mapping[str, Any], place: int) -> Answer:
+def _answer(metric: Metric, given: Given, row: Mapping[str, Any], where: str) -> Answer:
     """The answers that the metric reads. Fault where there are none, or fewer than it needs."""
-    where = f"Document {place + 1}"
     answer = given.answer(metric.reads)
     if answer is None:
         raise documents.missing(metric.reads, row, where)
