@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalrun import __version__
 from evalrun.metrics import naming
-from evalrun.metrics.base import Metric, Output, Statistic
-from evalrun.stats.errorbars import MeanError, mean_error
+from evalrun.metrics.base import Matrix, Metric, Output, Statistic
+from evalrun.stages.output_error import OutputError, error_of
+from evalrun.stats.clustered import FEW, cluster_codes
 from evalrun.types import Answer, Doc, Estimate, MetricPlan, Samples, State, Status, Verdict
 
 
@@ -59,6 +62,24 @@ class Scored:
     def notes(self) -> tuple[str, ...]:
         """How the metric failed, for the log."""
         return tuple(f"document {self.docs[place].id}: {why}" for place, why in self.faults.items())
+
+    @cached_property
+    def matrix(self) -> dict[str, Any]:
+        """Column name -> array over the scored documents."""
+        return matrix_of(self.metric, [row for row in self.rows if row is not None])
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64] | None:
+        """The cluster of each scored document; None where all are independent."""
+        return cluster_codes([doc.cluster for doc, row in zip(self.docs, self.rows, strict=True) if row is not None])
+
+    @cached_property
+    def errors(self) -> tuple[OutputError, ...]:
+        """The number of each output with its error; without a value where no document could be scored."""
+        outputs = self.metric.outputs()
+        if not self.n_scored:
+            return (OutputError(None),) * len(outputs)
+        return tuple(error_of(output, self.matrix, self.codes) for output in outputs)
 
     def columns_over_all(self) -> dict[str, list[Statistic | None]]:
         """Column name -> one value per document, None where it is not scored."""
@@ -119,12 +140,10 @@ def estimates_of(item: Scored, ask_id: str | None, statuses: Sequence[Sequence[s
 
     ask_id: of the cell, None where there is no run. statuses: per document, of its samples.
     """
-    matrix = matrix_of(item.metric, [row for row in item.rows if row is not None])
     n = item.plan.n
     shared = {
         "metric": item.plan.key,
         "version": item.metric.version,
-        "rerun_stderr": None,
         "n_docs": len(item.docs),
         "n": n,
         "n_scored": item.n_scored,
@@ -132,63 +151,92 @@ def estimates_of(item: Scored, ask_id: str | None, statuses: Sequence[Sequence[s
         "n_truncated": sum(s == Status.TRUNCATED.value for row in statuses for s in row[:n]),
         "n_unparsed": sum(v.state is State.UNPARSED for head in item.verdicts for v in head),
     }
-    return tuple(_estimate(item, ask_id, output, matrix, shared) for output in item.metric.outputs())
+    return tuple(
+        _estimate(item, ask_id, output, error, shared)
+        for output, error in zip(item.metric.outputs(), item.errors, strict=True)
+    )
 
 
 def _estimate(
-    item: Scored, ask_id: str | None, output: Output, matrix: Mapping[str, Any], shared: Mapping[str, Any]
+    item: Scored, ask_id: str | None, output: Output, error: OutputError, shared: Mapping[str, Any]
 ) -> Estimate:
-    error = _error_of(output, matrix) if item.n_scored else _NOTHING
     signature = naming.signature(
         item.metric, output, scorer=item.plan.scorer, n=item.common_n, error=error.method, ask_id=ask_id,
         evalrun_version=__version__,
     )  # fmt: skip
     return Estimate(
         display=naming.display_name(item.metric, output, item.plan.given, item.plan.is_service),
-        value=error.value if item.n_scored else None,
+        value=error.value,
         unit=output.unit,
         is_higher_better=output.is_higher_better,
         stderr=error.stderr,
+        rerun_stderr=error.rerun_stderr,
         ci_low=error.ci_low,
         ci_high=error.ci_high,
         method=error.method,
-        bounds=_bounds(item, output) if shared["n_error"] and output.is_bounded and output.per_doc else None,
+        bounds=_bounds(item, output) if shared["n_error"] else None,
         signature=signature,
         **shared,
     )
 
 
-def _error_of(output: Output, matrix: Mapping[str, Any]) -> MeanError:
-    if output.per_doc is not None:
-        return mean_error(output.per_doc(matrix), output.is_bounded)
-    return MeanError(output.reduce(matrix), None, None, None, "none")
-
-
-_NOTHING = MeanError(float("nan"), None, None, None, "none")
+def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
+    """What a reader of the numbers of a task must know of them: overflow, NaN, few clusters, no rerun error."""
+    lines: list[str] = []
+    rerun_open = []
+    for item in scored:
+        own = item.metric.notes(item.matrix) if item.n_scored else ()
+        lines += [f"task {task}: {line}" for line in own]
+        for output, error in zip(item.metric.outputs(), item.errors, strict=True):
+            name = naming.display_name(item.metric, output, item.plan.given, item.plan.is_service)
+            if error.is_overflow and not own:
+                lines.append(f"task {task}: {name} is NaN: the formula leaves the range of floats")
+            if error.n_nan:
+                lines.append(f"task {task}: {name} is NaN: so are {error.n_nan} of {item.n_scored} documents")
+            if error.n_open_draws:
+                draws = f"{error.n_open_draws} bootstrap draws have no finite value"
+                lines.append(f"task {task}: {name} has no error: {draws}")
+            rerun_open += [name] if error.is_rerun_open else []
+    for n_clusters in sorted({int(item.codes.max()) + 1 for item in scored if item.codes is not None}):
+        few = f", fewer than {FEW}, so they are uncertain themselves" if n_clusters < FEW else ""
+        lines.append(f"the errors are over {n_clusters} clusters of documents{few}")
+    if rerun_open:
+        lines.append(f"rerun error of {', '.join(rerun_open)}: not estimable; it needs n >= 2k samples (avg@n: two)")
+    return lines
 
 
 def matrix_of(metric: Metric, rows: Sequence[tuple[Statistic, ...]]) -> dict[str, Any]:
-    """Column name -> array over these rows, in the types that the metric declares."""
-    types = {"int": np.int64, "float": np.float64, "label": np.str_}
-    return {
-        column.name: np.array([row[i] for row in rows], dtype=types[column.type])
-        for i, column in enumerate(metric.columns)
-    }
+    """Column name -> array over these rows, in the types that the metric declares.
+
+    Labels become their place among the sorted labels of all label columns: equal texts are equal numbers.
+    """
+    columns = {column.name: [row[i] for row in rows] for i, column in enumerate(metric.columns)}
+    labels = {str(x) for column in metric.columns if column.type == "label" for x in columns[column.name]}
+    places = {label: place for place, label in enumerate(sorted(labels))}
+    matrix: dict[str, Any] = {}
+    for column in metric.columns:
+        values: list[Any] = columns[column.name]
+        if column.type == "label":
+            values = [places[str(x)] for x in values]
+        matrix[column.name] = np.array(values, dtype=np.float64 if column.type == "float" else np.int64)
+    return matrix
 
 
-def _bounds(item: Scored, output: Output) -> tuple[float, float]:
-    """The number with everything that failed taken as wrong, and as right."""
-    ends = [_assuming(item, output, value) for value in (0.0, 1.0)]
+def _bounds(item: Scored, output: Output) -> tuple[float, float] | None:
+    """The number with everything that failed taken as wrong, and as right. None where that has no meaning."""
+    if not output.is_bounded or output.per_doc is None:
+        return None
+    ends = [_assuming(item, output.per_doc, value) for value in (0.0, 1.0)]
     return min(ends), max(ends)
 
 
-def _assuming(item: Scored, output: Output, value: float) -> float:
+def _assuming(item: Scored, per_doc: Callable[[Matrix], NDArray[np.float64]], value: float) -> float:
     """The number with `value` for every sample that failed; a document on which the metric fails has it as a whole."""
     heads = [tuple(_assumed(v, value) for v in head) for head in item.verdicts]
     places = [i for i in range(len(item.docs)) if i not in item.faults]
     found = _scored_rows(item.metric, item.docs, item.answers, heads, places)
     rows = [row for row in found.values() if not isinstance(row, str)]
-    known = output.per_doc(matrix_of(item.metric, rows)) if rows else np.empty(0)
+    known = per_doc(matrix_of(item.metric, rows)) if rows else np.empty(0)
     return float(np.mean([*known, *[value] * (len(item.docs) - len(rows))]))
 
 

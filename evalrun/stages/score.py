@@ -11,7 +11,7 @@ from time import perf_counter
 from evalrun.errors import Fault
 from evalrun.metrics import make_metric, make_scorer
 from evalrun.metrics.base import Metric, Scorer
-from evalrun.stages.estimate import Scored, estimates_of, statistics_of
+from evalrun.stages.estimate import Scored, estimates_of, remarks_of, statistics_of
 from evalrun.stages.judged import Judged, judge
 from evalrun.stages.log import TaskLog
 from evalrun.store import docs as doc_store
@@ -262,4 +262,5 @@ def _notes(cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
             )
     if cell.n > 1 and cell.sampling.temperature == 0:
         notes.append(f"n={cell.n} samples at temperature 0: equal samples, pass@k says no more than one sample")
+    notes += remarks_of(scored, cell.name)
     return tuple(notes)
