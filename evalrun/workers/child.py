@@ -1,7 +1,7 @@
 """The worker's side: reads batches from its pipe, answers item by item, and ends with its parent.
 
-A batch is (head, items): head the pickled (function, prepare, cpu_s), items each pickled apart, so that one that
-cannot be read fails alone. The answers are b"" once the head is ready, then one pickled (is_done, value or note)
+A batch is (sys.path, head, items): head the pickled (function, prepare, cpu_s), items each pickled apart, so that one
+that cannot be read fails alone. The answers are b"" once the head is ready, then one pickled (is_done, value or note)
 per item, in order.
 """
 
@@ -13,6 +13,7 @@ import pickle
 import resource
 import select
 import signal
+import sys
 import threading
 from multiprocessing.connection import Connection
 from typing import Any
@@ -32,7 +33,7 @@ def serve(task_fd: int, lifeline_fd: int, memory_bytes: int) -> None:
     with Connection(task_fd) as tasks:
         while True:
             try:
-                head, items = pickle.loads(tasks.recv_bytes())
+                sys.path[:], head, items = pickle.loads(tasks.recv_bytes())
                 _answer(tasks, head, items)
             except (EOFError, OSError):  # the parent closed the pipe
                 return

@@ -184,7 +184,7 @@ class Pool:
             worker = self._idle.pop() if self._idle else _Worker(self._memory_bytes)
             places = job.pending.popleft()
             job.busy[worker.pipe] = worker
-            worker.give(pickle.dumps((job.head, [job.items[place] for place in places])), places)
+            worker.give(pickle.dumps((sys.path, job.head, [job.items[place] for place in places])), places)
 
     def _advance(self, job: _Job) -> None:
         """Wait for the next answers or the next deadline."""
