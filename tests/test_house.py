@@ -28,9 +28,9 @@ GOLDEN = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitli
 
 
 def config_keys() -> set[str]:
-    """Keys that users write: they keep their short names."""
-    configs = [c for c in vars(schema).values() if dataclasses.is_dataclass(c)]
-    return {field.name for config in configs for field in dataclasses.fields(config)}
+    """Keys that users write, parameters of metrics and scorers among them: they keep their short names."""
+    kinds = [*vars(schema).values(), *map(METRICS.get, METRICS), *map(SCORERS.get, SCORERS)]
+    return {field.name for kind in kinds if dataclasses.is_dataclass(kind) for field in dataclasses.fields(kind)}
 
 
 # ---- the laws hold --------------------------------------------------------------------------------------------

@@ -310,7 +310,7 @@ def test_a_list_of_k_fills_one_output_each() -> None:
 def test_parameter_defaults_are_what_a_metric_is_made_of() -> None:
     table = parameter_defaults()
     assert table["exact_match"] == {"n": None}
-    assert list(table["pass_at_k"]) == ["k", "n", "scorer", "threshold"]
+    assert list(table["pass_at_k"]) == ["k", "n", "scorer", "threshold", "strip", "normalize"]
     for key, params in table.items():
         assert make_metric(key, params) == make_metric(key)
 

@@ -181,7 +181,7 @@ def _micro_f1(matrix: Matrix) -> float:
 @METRICS.named("drop")
 @dataclass(frozen=True, slots=True)
 class Drop(Metric):
-    """DROP's exact match and F1 over answer spans, after the normaliser `helm`. Outputs drop_em and drop_f1, [0, 1].
+    """DROP's exact match and F1 over answer spans, after the normaliser `helm`. Outputs drop_em, drop_f1. Range [0, 1].
 
     em: the same set of spans, equally many. f1: spans paired one to one for the largest sum of their word sets' F1,
     divided by the larger number of spans, rounded to two places; a pair counts only where the gold holds no number or
