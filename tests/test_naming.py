@@ -194,7 +194,7 @@ def test_signature_of_a_number() -> None:
     ("text", "why"),
     [
         ("", "cannot be read"),
-        ("metric:a", "lacks version, n, agg, err, ask_id, evalrun"),
+        ("metric:a", "lacks version, agg, err, evalrun"),
         ("metric:a|metric:b", "cannot be read"),
         ("metric:a|colour:b", "cannot be read"),
         ("metric:a|version:x|n:1|agg:m|err:e|ask_id:i|evalrun:0", "cannot be read"),

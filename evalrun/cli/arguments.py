@@ -72,12 +72,24 @@ def read(argv: list[str]) -> Arguments:
             raw.append(word)
         else:
             raise _stray(word)
+    _load_own_metrics(raw)
     for override in raw:
         arguments.overrides += _rewritten(override, arguments.is_sweep)
     _refuse_contradictions(arguments)
     # The model varies slowest in a sweep, so that one engine serves all its jobs.
     arguments.overrides.sort(key=lambda o: 0 if o.startswith("model=") else 1)
     return arguments
+
+
+def _load_own_metrics(raw: list[str]) -> None:
+    """Import the user's own metrics that the command line names, so that metric= may name them."""
+    for override in raw:
+        key, _, value = override.lstrip("+").partition("=")
+        if key == "metric_files" and value not in ("", "null"):
+            from evalrun.plan import own_metrics
+
+            for name in strings.elements(value, key)[0]:
+                own_metrics.load(strings.unquote(name), key)
 
 
 def _read_flag(word: str, rest: list[str], arguments: Arguments, raw: list[str]) -> None:

@@ -12,7 +12,7 @@ from evalrun import backends
 from evalrun.cli.shield import say
 from evalrun.config import Mode, RunConfig
 from evalrun.errors import Fault
-from evalrun.plan import build, find, merge, to_json
+from evalrun.plan import build, find, merge, own_metrics, to_json
 from evalrun.stages import infer, score, summarize
 from evalrun.store.layout import Run, refuse_clashes, write_text_atomic
 from evalrun.types import Pairs, Plan, Record
@@ -136,6 +136,7 @@ def _stored(context: Context) -> tuple[find.Stored, Plan]:
         for note in find.check_data(draft, stored):
             say(note)
         plan = merge.for_eval(config, typed, keys, stored)
+    own_metrics.check_stored(plan)
     return stored, replace(plan, run_dir=str(stored.run.path))
 
 

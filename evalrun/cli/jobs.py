@@ -8,10 +8,10 @@ from typing import Any
 
 from evalrun.cli.arguments import Arguments
 from evalrun.cli.shield import shielded
-from evalrun.config import Mode, RunConfig
+from evalrun.config import Mode, RunConfig, places
 from evalrun.config.composing import to_run_config, to_yaml, unresolved
 from evalrun.errors import Fault
-from evalrun.plan import secrets
+from evalrun.plan import own_metrics, secrets
 from evalrun.types import Record
 
 STOP_CODES = (130, 143)
@@ -48,6 +48,7 @@ class Jobs:
 
         secrets.refuse_environment(unresolved(cfg))
         config = to_run_config(cfg)
+        own_metrics.load_all(config, self.arguments.overrides, self._task_folders(config))
         context = job.Context(
             config=config,
             typed=tuple(self.arguments.overrides),
@@ -59,6 +60,12 @@ class Jobs:
         self.records += records
         self._settings = settings
         return int(code)
+
+    def _task_folders(self, config: RunConfig) -> dict[str, Path]:
+        """Task -> folder of its file, for the tasks that name files of their own."""
+        if not any(task.metric_files for task in config.tasks.values()):
+            return {}
+        return {name: path.parent for name, path in places.names("task", self.arguments.config_dir).items()}
 
     def _job_folder(self) -> Path | None:
         if self.sweep is None:

@@ -1,4 +1,4 @@
-"""evalrun list tasks|models|metrics|suites: what can be named."""
+"""evalrun list tasks|models|metrics|suites: what can be named; evalrun list metrics NAME: all about one metric."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def main(argv: list[str]) -> int:
             raise Fault("--config-dir needs a folder.")
         config_dir = argv[place]
         words.remove(config_dir)
+    if words[:1] == ["metrics"] and len(words) > 1 and words[1] not in KINDS:
+        from evalrun.commands.metric_facts import described
+
+        print("\n\n".join(described(name) for name in words[1:]))
+        return 0
     for word in words:
         if word not in KINDS:
             raise unknown("list", word, KINDS, "evalrun list")
@@ -51,13 +56,7 @@ def _described(path: Path) -> str:
 
 
 def _metrics() -> list[tuple[str, str]]:
-    from evalrun.metrics import METRICS, parameter_defaults
+    from evalrun.commands.metric_facts import one_line
+    from evalrun.metrics import METRICS
 
-    rows = []
-    for key in sorted(METRICS):
-        metric = METRICS.get(key)
-        first = (metric.__doc__ or "").strip().split("\n")[0]
-        params = ", ".join(f"{name}={value}" for name, value in parameter_defaults()[key].items())
-        names = ", ".join(METRICS.aliases(key))
-        rows.append((key, f"{first} ({params})" + (f" also: {names}" if names else "")))
-    return rows
+    return [(key, one_line(key)) for key in sorted(METRICS)]

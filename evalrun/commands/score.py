@@ -58,7 +58,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print estimates as JSON in place of the table")
     parser.add_argument("--per-doc", metavar="FILE", help="write the values of each document, one JSON object a line")
     parser.add_argument(
-        "--metric-file", metavar="FILE.py", action="append", default=[], help="your own metric, to be named by its name"
+        "--metric-file",
+        metavar="FILE.py",
+        action="append",
+        default=[],
+        help="your own metric, to be named by its name",
     )
     return parser
 
@@ -100,8 +104,17 @@ def _records(keys: Sequence[str], found: Sequence[Scores], name: str) -> list[Re
         notes = tuple(dict.fromkeys(note for scores in chosen for note in scores.notes))
         records.append(
             Record(
-                model="value", task=name, version="", mode=MODES[kind], state="complete", reason=None, log=None,
-                n_docs=estimates[0].n_docs, n=max(e.n for e in estimates), notes=notes, estimates=estimates,
+                model="value",
+                task=name,
+                version="",
+                mode=MODES[kind],
+                state="complete",
+                reason=None,
+                log=None,
+                n_docs=estimates[0].n_docs,
+                n=max(e.n for e in estimates),
+                notes=notes,
+                estimates=estimates,
             )  # fmt: skip
         )
     return records

@@ -160,7 +160,9 @@ class _Values:
             logprobs=logprobs or (),
             unconditioned=self.floats("unconditioned_logprobs"),
             n_tokens=None if tokens is None else self._token_counts(tokens),
-            is_greedy=None if flags is None else tuple(map(bool, self._list("argmax_logits_eq_gold", flags, "flags"))),
+            is_greedy=None
+            if flags is None
+            else tuple(map(bool, self._list("argmax_logits_eq_gold", flags, "flags"))),
         )
 
     def roll(self) -> Roll | None:

@@ -10,7 +10,7 @@ from typing import Any
 from evalrun import __version__
 from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig
 from evalrun.errors import Fault, unknown
-from evalrun.plan import secrets
+from evalrun.plan import own_metrics, secrets
 from evalrun.plan.address import ask_id, asked_of, task_version
 from evalrun.plan.json_form import FORMAT_VERSION
 from evalrun.plan.samples import Said, Wish, positive_int, refuse_bad_sampling, resolve, warm
@@ -55,6 +55,7 @@ def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, 
         suite=config.suite_name,
         summary=_pairs(vars(config.summary)),
         max_error_rate=_error_rate(config.max_error_rate),
+        metric_files=own_metrics.recorded(config),
         versions=(("evalrun", __version__), ("python", platform.python_version())),
     )
 

@@ -15,6 +15,7 @@ from evalrun.config import RunConfig
 from evalrun.errors import Fault, visible
 from evalrun.metrics import METRICS, SCORERS, Metric, Scorer
 from evalrun.metrics.matching import FixedScorer
+from evalrun.types import Plan
 
 KEY = "metric_files"
 ALLOW = "allow_code"
@@ -39,8 +40,8 @@ _loaded: dict[str, OwnMetric] = {}
 """SHA-256 of a file's bytes -> what it brought, in this process."""
 
 
-def load_all(config: RunConfig, typed: Sequence[str], folders: Mapping[str, Path]) -> tuple[tuple[str, str], ...]:
-    """Import the files that the configuration names; (path, SHA-256) of each, for the plan.
+def load_all(config: RunConfig, typed: Sequence[str], folders: Mapping[str, Path]) -> None:
+    """Import the files that the configuration names, and write their full paths into it.
 
     typed: the overrides of the command line; a file that is named anywhere else needs a typed allow_code=true, since a
     folder that is searched for tasks must not bring in code by itself. folders: task -> folder of its YAML, where a
@@ -48,17 +49,33 @@ def load_all(config: RunConfig, typed: Sequence[str], folders: Mapping[str, Path
     """
     keys = {override.lstrip("+").partition("=")[0] for override in typed}
     is_allowed = config.allow_code and ALLOW in keys
-    found: dict[str, str] = {}
     for where, names, folder in _named(config, folders):
         if where not in keys and not is_allowed:
             raise Fault(
                 f"{where} names {', '.join(map(visible, names))}: Python code that a configuration file would run. Say "
                 f"{ALLOW}=true on the command line if you trust it, or name it there: {KEY}=[{visible(names[0])}]."
             )
-        for name in names:
-            own = load(_place(name, folder), where)
-            found[own.path] = own.digest
-    return tuple(found.items())
+        names[:] = [load(_place(name, folder), where).path for name in names]
+
+
+def recorded(config: RunConfig) -> tuple[tuple[str, str, str], ...]:
+    """(metric, file, SHA-256) of the files that the configuration names and that were imported."""
+    paths = [path for _, names, _ in _named(config, {}) for path in names]
+    return tuple((own.metric, own.path, own.digest) for own in _loaded.values() if own.path in paths)
+
+
+def check_stored(plan: Plan) -> None:
+    """Fault where a metric of a stored plan comes from a user's file that this command does not name.
+
+    A file is never imported because a stored plan names it: a run folder may come from anybody.
+    """
+    used = {metric.key for cell in plan.cells for metric in cell.metrics}
+    for metric, path, digest in plan.metric_files:
+        if metric in used and metric not in METRICS:
+            raise Fault(
+                f"Metric {metric} of the stored run comes from {visible(path)} (SHA-256 {digest[:12]}). Name that file "
+                f"again, {KEY}=[{visible(path)}], or ask for other metrics: metric=NAME."
+            )
 
 
 def _named(config: RunConfig, folders: Mapping[str, Path]) -> Iterable[tuple[str, list[str], Path | None]]:
@@ -128,7 +145,7 @@ def _class_of(module: ModuleType, file: Path, at: str) -> type[Metric] | type[Sc
         raise Fault(f"{file}{at}: {cls.__name__} lacks {', '.join(missing)} (ClassVar[str]).")
     if not str(cls.name).isidentifier():
         raise Fault(f"{file}{at}: {cls.name!r} is no name of a metric. Allowed: letters, digits and _.")
-    if open_ones := [f.name for f in fields(cls) if f.init and f.default is f.default_factory]:
+    if open_ones := [f.name for f in fields(cls) if f.init and f.default is f.default_factory]:  # type: ignore[arg-type]
         raise Fault(f"{file}{at}: parameter {', '.join(open_ones)} of {cls.__name__} needs a default.")
     return cls
 
@@ -148,7 +165,7 @@ def _registered(file: Path, digest: str, cls: type[Metric] | type[Scorer], at: s
         METRICS.add(cls.name, thin)
     else:
         METRICS.add(cls.name, cls, tuple(cls.aliases))
-    return OwnMetric(str(file), digest, cls.name, is_scorer)
+    return OwnMetric(str(file.resolve()), digest, cls.name, is_scorer)
 
 
 def _mean_of(scorer: type[Scorer]) -> type[Metric]:

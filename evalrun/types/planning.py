@@ -138,3 +138,4 @@ class Plan:
     max_error_rate: float
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    metric_files: tuple[tuple[str, str, str], ...] = ()  # a user's own metrics: name, file, SHA-256 of the file
