@@ -13,7 +13,6 @@ from evalrun.text import normalizers
 from evalrun.text.letters import MAX_LETTERS, extract_letter
 from evalrun.types import Doc, State, Verdict
 
-
 _KEPT = 1 << 16  # forms that a batch remembers
 
 
@@ -266,8 +265,8 @@ def set_text_match(metric: Any) -> None:
 class LetterScorer(Scorer):
     """The option letter that the text states is that of a gold. Range {0, 1}; no letter: 0 and unparsed.
 
-    A gold is an index into the choices, a letter, or the text of a choice. How many letters there are is read off the
-    choices, else off `n_choices` of the document. Rules: evalrun.text.letters.extract_letter.
+    A gold is an index into the choices, a letter, or the text of a choice. There are as many letters as
+    choices; without choices all 26. Rules: evalrun.text.letters.extract_letter.
     """
 
     name: ClassVar[str] = "letter"
@@ -290,8 +289,7 @@ class LetterScorer(Scorer):
 
 
 def _n_letters(doc: Doc) -> int:
-    n = len(doc.choices) or dict(doc.extra).get("n_choices")
-    return min(n, MAX_LETTERS) if isinstance(n, int) and n > 0 else MAX_LETTERS
+    return min(len(doc.choices), MAX_LETTERS) or MAX_LETTERS
 
 
 def _gold_letter(doc: Doc, gold: str | int) -> str | None:

@@ -65,7 +65,7 @@ _REFUTED = re.compile(
     r"[)\]*_`\s]{0,4}(?:(?:项|选项)?(?:是)?(?:不|错|并不|并非)"
     r"|(?i:(?:is|are|was|were)[ \t]+(?:not|wrong|incorrect|false)\b))"
 )
-_LONE = re.compile(r"(?<![A-Za-z0-9_'’\\-])(?P<letter>[A-Z])(?![A-Za-z0-9_'’]|\.[A-Za-z]|-[A-Za-z])")
+_LONE = re.compile(r"(?<![A-Za-z]\.)(?<![A-Za-z0-9_'’\\-])(?P<letter>[A-Z])(?![A-Za-z0-9_'’]|\.[A-Za-z]|-[A-Za-z])")
 
 
 class _Stated(NamedTuple):
@@ -161,6 +161,7 @@ def _on_last_line(text: str, allowed: set[str]) -> Extraction | None:
 
 def _only(text: str, allowed: set[str]) -> Extraction | None:
     lone = [m for m in _LONE.finditer(text) if m["letter"] in allowed and not _is_article(text, m)]
+    lone = [m for m in lone if not _is_supposed(text, m.start())]
     if len({match["letter"] for match in lone}) != 1 or _RULED_OUT.search(
         text, max(0, lone[0].start() - 16), lone[0].end()
     ):

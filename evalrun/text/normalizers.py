@@ -46,7 +46,8 @@ def helm(text: str) -> str:
     """Words without case, ASCII punctuation and articles; numbers as Python writes them.
 
     Split at blanks and hyphens. A word that is a number (3.14, 1e3, 1,000 without its comma) becomes str(float), any
-    other loses its punctuation; a, an, the go; white space becomes one blank. The sign of "-5" is lost, as in DROP.
+    other loses its punctuation; a, an, the go; white space becomes one blank. As in DROP the sign of "-5" is lost, and so is the point of "3.14," (a comma makes
+    it a word, and without punctuation it is 314).
     Source: QuAC's script as in HELM (Liang et al. 2022), with DROP's rule for numbers (Dua et al. 2019).
     """
     return " ".join(helm_words(text))
