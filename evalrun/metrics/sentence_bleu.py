@@ -12,7 +12,7 @@ from evalrun.errors import unknown
 from evalrun.metrics.base import METRICS, SCORERS, Scorer
 from evalrun.metrics.counts import check_count
 from evalrun.metrics.exact import MeanOfVerdicts
-from evalrun.text.overlap import ngrams
+from evalrun.text.overlap import ngrams, shared_counts
 from evalrun.text.tokenize import PUNKT_HELP, WORD_TOKENIZERS, has_punkt, needs_punkt
 from evalrun.types import Doc, Verdict
 
@@ -42,11 +42,11 @@ def sentence_bleu(golds: Sequence[Sequence[str]], pred: Sequence[str], weights: 
 
 def clipped(golds: Sequence[Sequence[str]], pred: Sequence[str], n: int) -> tuple[int, int]:
     """(n-grams of `pred` that stand in a gold, each no more often than in any one gold; all n-grams of `pred`)."""
-    most: Counter[Any] = Counter(ngrams(golds[0], n))
+    most = Counter(ngrams(golds[0], n))
     for gold in golds[1:]:
         most |= Counter(ngrams(gold, n))
-    found = Counter(ngrams(pred, n))
-    return sum(min(count, most[gram]) for gram, count in found.items()), found.total()
+    found = ngrams(pred, n)
+    return shared_counts(most, Counter(found)), len(found)
 
 
 def check_options(owner: Any) -> None:

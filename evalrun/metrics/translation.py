@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from evalrun.errors import Fault, unknown
 from evalrun.metrics.answers import texts_of, without_gold
 from evalrun.metrics.base import METRICS, Column, Metric, Output, Statistic
-from evalrun.text.overlap import ngrams
+from evalrun.text.edit_rate import edits
+from evalrun.text.overlap import ngrams, shared, shared_counts
 from evalrun.types import Answer, Doc, Verdict
 
 Sums = NDArray[np.float64]
@@ -121,20 +122,9 @@ class Bleu(CorpusMetric):
                 most |= Counter(ngrams(gold, n))
             found = ngrams(words, n)
             totals.append(len(found))
-            matches.append(_taken(most, found))
+            matches.append(shared_counts(most, Counter(found)))
         ref_len = min((abs(len(gold) - len(words)), len(gold)) for gold in golds)[1]
         return (len(words), ref_len, *matches, *totals)
-
-
-def _taken(left: Counter[Any], found: Sequence[Any]) -> int:
-    """How many of `found` are in `left`, each as often as it is there. Uses `left` up."""
-    hits = 0
-    for each in found:
-        count = left.get(each)
-        if count:
-            left[each] = count - 1
-            hits += 1
-    return hits
 
 
 def corpus_bleu(sums: Sums) -> Sums:
@@ -206,7 +196,7 @@ def _edge_cut(text: str) -> list[str]:
 def _chrf_row(found: Sequence[Sequence[Any]], wanted: Sequence[Sequence[Any]]) -> list[int]:
     row: list[int] = []
     for mine, theirs in zip(found, wanted, strict=True):
-        row += (len(mine) if theirs else 0, len(theirs), _taken(Counter(theirs), mine) if mine else 0)
+        row += (len(mine) if theirs else 0, len(theirs), shared(theirs, mine))
     return row
 
 
@@ -263,6 +253,7 @@ class Ter(CorpusMetric):
 
     name: ClassVar[str] = "ter"
     display: ClassVar[str] = "ter"
+    packages: ClassVar[tuple[str, ...]] = ("sacrebleu", "rapidfuzz")
     is_higher_better: ClassVar[bool] = False
     source: ClassVar[str] = "Snover et al. 2006 (aclanthology 2006.amta-papers.25), as computed by sacrebleu 2.6.0"
     counts: ClassVar[tuple[str, ...]] = ("edits", "ref_len_mean")
@@ -282,18 +273,24 @@ class Ter(CorpusMetric):
 
     def count(self, hypothesis: str, references: Sequence[str]) -> tuple[Statistic, ...]:
         options = (self.is_normalized, self.is_without_punctuation, self.has_asian_support, self.is_case_sensitive)
-        found = _ter(*options).sentence_score(hypothesis, list(references))
-        return (int(found.num_edits), float(found.ref_length))
+        cut = _ter_tokenizer(*options)
+        words = cut(hypothesis.rstrip()).split()
+        golds = [cut(reference.rstrip()).split() for reference in references]
+        return (min(edits(words, gold) for gold in golds), sum(map(len, golds)) / len(golds))
 
 
 @lru_cache(maxsize=8)
-def _ter(is_normalized: bool, is_without_punctuation: bool, has_asian_support: bool, is_case_sensitive: bool) -> Any:
+def _ter_tokenizer(
+    is_normalized: bool, is_without_punctuation: bool, has_asian_support: bool, is_case_sensitive: bool
+) -> Callable[[str], str]:
     from sacrebleu.metrics.ter import TER
 
-    return TER(
+    metric = TER(
         normalized=is_normalized, no_punct=is_without_punctuation, asian_support=has_asian_support,
         case_sensitive=is_case_sensitive,
     )  # fmt: skip
+    tokenizer: Callable[[str], str] = metric.tokenizer
+    return tokenizer
 
 
 def corpus_ter(sums: Sums) -> Sums:

@@ -13,14 +13,13 @@ def ngrams(tokens: Sequence[str], n: int) -> list[Hashable]:
 
 def shared(gold: Sequence[Hashable], pred: Sequence[Hashable]) -> int:
     """Size of the intersection of two multisets."""
-    left = Counter(gold)
-    hits = 0
-    for each in pred:
-        count = left.get(each)
-        if count:
-            left[each] = count - 1
-            hits += 1
-    return hits
+    return shared_counts(Counter(gold), Counter(pred))
+
+
+def shared_counts(gold: Counter[Hashable], pred: Counter[Hashable]) -> int:
+    """Size of the intersection of two counted multisets."""
+    common = gold.keys() & pred.keys()
+    return sum(map(min, map(gold.__getitem__, common), map(pred.__getitem__, common)))
 
 
 def lcs_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
