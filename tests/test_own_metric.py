@@ -88,7 +88,7 @@ def test_batch_form_with_a_parameter(write: Write) -> None:
     assert package.score(path, docs)["length_batch"].value == 2.0
     assert package.score("length_batch", docs, floor=3)["length_batch"].value == 3.0
     assert package.score("length_batch:floor=2", docs).per_doc["length_batch"] == [3.0, 2.0]
-    with pytest.raises(Fault, match="no parameter of metric 'length_batch' 'flor'.*'floor'"):
+    with pytest.raises(Fault, match=r"no parameter of metric 'length_batch' 'flor'.*'floor'"):
         package.score("length_batch", docs, flor=3)
 
 

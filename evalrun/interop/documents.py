@@ -55,14 +55,14 @@ class Given:
                 return self.roll
 
 
-def read(given: Mapping[str, Any], place: int, where: str, common: Mapping[str, Any] | None = None) -> Given:
-    """The document behind a mapping. common: keys that hold for all documents (n_choices).
+def read(given: Mapping[str, Any], place: int, where: str, shared: Mapping[str, Any] | None = None) -> Given:
+    """The document behind a mapping. shared: keys that hold for all documents (n_choices).
 
     place: from 0; the id where none is given. where: named in errors. Fault for a value of the wrong form.
     """
     if not isinstance(given, Mapping):
         raise Fault(f"{where}: a document is a mapping such as {{'golds': ..., 'preds': ...}}; got {_shown(given)}.")
-    at = _Values({**(common or {}), **given}, where)
+    at = _Values({**(shared or {}), **given}, where)
     counts = at.counts()
     texts = at.texts("preds") or at.texts("pred")
     samples = Samples(texts, (False,) * len(texts)) if texts else None

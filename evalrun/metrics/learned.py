@@ -45,7 +45,8 @@ def summac_zs(entailment: ArrayLike, contradiction: ArrayLike) -> float:
 
 def _unit(embeddings: ArrayLike) -> NDArray[np.float64]:
     rows = np.asarray(embeddings, dtype=np.float64)
-    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+    units: NDArray[np.float64] = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+    return units
 
 
 def _weighted(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:

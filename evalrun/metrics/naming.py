@@ -156,7 +156,7 @@ def signature(
             ask_id=ask_id,
             evalrun=evalrun_version,
             file=_file_of(metric, scorer),
-        )  # fmt: skip
+        )
     )
 
 

@@ -54,22 +54,22 @@ def score(metric: str | PathLike[str] | Metric, docs: Corpus, **params: Any) -> 
     params: parameters of the metric. An open n is each document's own number of answers.
     Raises evalrun.errors.Fault where the metric, a parameter or a document is not usable, naming the document.
     """
-    rows, common = _rows(docs)
-    return score_rows(metric, rows, params, common, [f"Document {i + 1}" for i in range(len(rows))])
+    rows, shared = _rows(docs)
+    return score_rows(metric, rows, params, shared, [f"Document {i + 1}" for i in range(len(rows))])
 
 
 def score_rows(
     metric: str | PathLike[str] | Metric,
     rows: Sequence[Mapping[str, Any]],
     params: Mapping[str, Any],
-    common: Mapping[str, Any],
+    shared: Mapping[str, Any],
     places: Sequence[str],
 ) -> Scores:
-    """As `score`. common: keys that hold for every document. places: where each stands, for messages."""
+    """As `score`. shared: keys that hold for every document. places: where each stands, for messages."""
     chosen = _metric(metric, params)
     if not rows:
         raise Fault(f"Metric {chosen.name}: there are no documents to score.")
-    given = [documents.read(row, i, where, common) for i, (row, where) in enumerate(zip(rows, places, strict=True))]
+    given = [documents.read(row, i, where, shared) for i, (row, where) in enumerate(zip(rows, places, strict=True))]
     has_texts = any(each.verdicts is None for each in given)
     scorer = make_scorer(chosen.scorer, None) if chosen.has_scorer and has_texts else None
     answers = [_answer(chosen, *each) for each in zip(given, rows, places, strict=True)]

@@ -54,7 +54,7 @@ class Scored:
         return sum(has_failed for answer in self.answers for has_failed in _failed(answer))
 
     @property
-    def common_n(self) -> int | None:
+    def shared_n(self) -> int | None:
         """Samples per document: the plan's n, or None where some document has fewer (only with an n left open)."""
         return self.plan.n if all(len(_failed(a)) == self.plan.n for a in self.answers) else None
 
@@ -161,7 +161,7 @@ def _estimate(
     item: Scored, ask_id: str | None, output: Output, error: OutputError, shared: Mapping[str, Any]
 ) -> Estimate:
     signature = naming.signature(
-        item.metric, output, scorer=item.plan.scorer, n=item.common_n, error=error.method, ask_id=ask_id,
+        item.metric, output, scorer=item.plan.scorer, n=item.shared_n, error=error.method, ask_id=ask_id,
         evalrun_version=__version__,
     )  # fmt: skip
     return Estimate(
