@@ -160,10 +160,12 @@ def _on_last_line(text: str, allowed: set[str]) -> Extraction | None:
 
 
 def _only(text: str, allowed: set[str]) -> Extraction | None:
-    lone = [m for m in _LONE.finditer(text) if m["letter"] in allowed and not _is_article(text, m)]
-    lone = [m for m in lone if not _is_supposed(text, m.start())]
-    if len({match["letter"] for match in lone}) != 1 or _RULED_OUT.search(
-        text, max(0, lone[0].start() - 16), lone[0].end()
-    ):
-        return None
-    return _found(lone[-1], "only", allowed)
+    found: dict[str, re.Match[str]] = {}
+    for match in _LONE.finditer(text):
+        letter = match["letter"]
+        if letter in found or letter not in allowed or _is_article(text, match):
+            continue
+        is_out = _RULED_OUT.search(text, max(0, match.start() - 16), match.end())
+        if not is_out and not _is_supposed(text, match.start()):
+            found[letter] = match
+    return _found(next(iter(found.values())), "only", allowed) if len(found) == 1 else None
