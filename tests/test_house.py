@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import likelihood_rows
 import numpy as np
 import pytest
 from conftest import ROOT, Evalrun, results_of, run_folders, write_bench
@@ -261,7 +262,9 @@ def test_scorer_says_its_range(key: str) -> None:
 
 
 def value_of(case: dict[str, Any]) -> dict[str, float]:
-    """Output name -> number, for one golden case of a metric: verdicts are `value:extracted`."""
+    """Output name -> number, for one golden case of a metric: verdicts are `value:extracted`, or log-probabilities."""
+    if "inputs" in case:
+        return likelihood_rows.value_of(case)
     metric = make_metric(case["metric"], case["params"])
     rows = []
     for i, row in enumerate(case["docs"]):

@@ -26,6 +26,7 @@ from evalrun.metrics import (
 )
 from evalrun.types import Doc, Samples, State, Verdict
 
+JUDGED = [key for key in METRICS if METRICS.get(key).has_scorer]  # the others have laws where they are tested
 ROWS = [
     json.loads(line)
     for line in (Path(__file__).parent / "cases" / "sampling_metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -243,7 +244,7 @@ def test_failed_samples_assumed_right_vote_with_the_right_answer() -> None:
     assert score(make_metric("maj@n", {"n": 5}), votes) == (1.0,)
 
 
-@pytest.mark.parametrize("key", list(METRICS))
+@pytest.mark.parametrize("key", JUDGED)
 def test_too_few_or_unscored_samples_are_refused(key: str) -> None:
     metric = ready(key, 3)
     with pytest.raises(ValueError, match="document 'q7' has 2 judged samples, the metric needs 3"):
@@ -340,7 +341,7 @@ def values(metric: Metric, docs: Any, answers: Any, verdicts: Any) -> list[float
     return [output.reduce(matrix) for output in metric.outputs()]
 
 
-@pytest.mark.parametrize("key", list(METRICS))
+@pytest.mark.parametrize("key", JUDGED)
 def test_order_and_copies_of_documents_leave_the_value(key: str) -> None:
     metric, (docs, answers, verdicts) = ready(key, 4), corpus(50, 4, 1)
     value = values(metric, docs, answers, verdicts)
@@ -352,7 +353,7 @@ def test_order_and_copies_of_documents_leave_the_value(key: str) -> None:
     assert 0 < value[0] < 1
 
 
-@pytest.mark.parametrize("key", list(METRICS))
+@pytest.mark.parametrize("key", JUDGED)
 def test_perfect_answers_are_best_and_wrong_ones_worst(key: str) -> None:
     metric = ready(key, 4)
     docs, answers, _ = corpus(5, 4, 1)
@@ -361,7 +362,7 @@ def test_perfect_answers_are_best_and_wrong_ones_worst(key: str) -> None:
     assert all(output.is_higher_better and output.is_bounded for output in metric.outputs())
 
 
-@pytest.mark.parametrize("key", list(METRICS))
+@pytest.mark.parametrize("key", JUDGED)
 def test_batch_form_is_single_form(key: str) -> None:
     metric = ready(key, 3)
     docs, answers, verdicts = corpus(40, 5, 3)
