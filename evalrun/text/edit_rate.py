@@ -24,7 +24,7 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
     from sacrebleu.metrics.lib_ter import BeamEditDistance
 
     text, gold = _as_characters(hyp, ref)
-    beam: Any = BeamEditDistance(gold)
+    beam: Any = BeamEditDistance(list(gold))
     n_shifts = n_tried = 0
     while True:
         gain, shifted, n_tried = _best_shift(text, gold, beam, n_tried)
