@@ -19,6 +19,7 @@ from evalrun.text.formulas import (
     quantity,
     sequence,
     squeezed,
+    stated_gold,
 )
 from evalrun.types import Doc, State, Verdict
 
@@ -34,7 +35,8 @@ class MathScorer(Scorer):
     else the last one. Commas, currency signs, units and percent signs are dressing (50 = 50% = 0.5). Decimals are
     equal to `precision` places and one part in 10,000 (1/3 = 0.333333, not 0.33); other values exactly. A gold
     that is prose ("Friday") never matches. A text without a formula is 0 and unparsed. A comparison that takes
-    longer than deadline_s is not scored (state timeout).
+    longer than deadline_s is not scored (state timeout). Of a gold that is a whole solution, the last box counts,
+    else what follows the last ####.
     """
 
     name: ClassVar[str] = "math"
@@ -54,11 +56,12 @@ class MathScorer(Scorer):
         """Equal texts and plain numbers need no algebra, no worker and no library."""
         if not text.strip():
             return Verdict(0.0, state=State.UNPARSED)
+        golds = [stated_gold(gold) for gold in doc.gold_texts]
         found = boxed_answers(text) or (_whole(text),)
         is_boxed = found[0].rule == "boxed"
-        if len(found) > 1 or not (is_boxed or quantity(text) or squeezed(text) in map(squeezed, doc.gold_texts)):
+        if len(found) > 1 or not (is_boxed or quantity(text) or squeezed(text) in map(squeezed, golds)):
             return None
-        answers = [self._compare_plainly(gold, found[0].text) for gold in doc.gold_texts]
+        answers = [self._compare_plainly(gold, found[0].text) for gold in golds]
         if any(answers):
             return _verdict(True, found)
         return None if None in answers else _verdict(False, found)
@@ -77,7 +80,7 @@ class MathScorer(Scorer):
             if read is None:
                 return Verdict(0.0, state=State.UNPARSED)
             found, expressions = (read[0],), read[1]
-        golds = (gold for gold in doc.gold_texts if not is_words(gold))
+        golds = (gold for gold in map(stated_gold, doc.gold_texts) if not is_words(gold))
         return _verdict(any(self._is_equal(gold, found, expressions) for gold in golds), found)
 
     def _is_equal(self, gold: str, found: tuple[Extraction, ...], expressions: tuple[Any, ...]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from evalrun.text.extract import Extraction
@@ -20,9 +20,13 @@ _ROUNDED = 1e-4
 _DIGITS = 30
 _RULES = ((0, "final_answer"), (50, "final_answer"), (100, "answer"), (200, "answer"), (300, "last"))
 _PARTS = re.compile(r"(?:first_|next\d_)?(?:latex|integer|decimal|expr|percent)\w*")
+_LONG_SPACE = re.compile(r"\s{64,}")
+_UNREADABLE = (ValueError, TypeError, ArithmeticError, AttributeError, LookupError, RuntimeError)
+"""What the libraries raise on texts that are no formulas, such as numbers of thousands of digits."""
 _DELIMITED = re.compile(r"\$|\\[(\[]|\\boxed")
 
 
+@cache
 def load() -> None:
     """Import the libraries (about a second), and keep their warnings out of the log."""
     import math_verify
@@ -62,6 +66,7 @@ def read_text(text: str) -> tuple[Extraction, tuple[Any, ...]] | None:
     from math_verify import ExprExtractionConfig, LatexExtractionConfig
     from math_verify.parser import extract_match, get_extraction_regexes
 
+    text = _LONG_SPACE.sub(_shaded, text)
     known = get_extraction_regexes((LatexExtractionConfig(), ExprExtractionConfig()))
     first: Extraction | None = None
     for priority, rule in _RULES:
@@ -73,7 +78,10 @@ def read_text(text: str) -> tuple[Extraction, tuple[Any, ...]] | None:
             for match in pattern.finditer(text)
         ]
         for match, kind in sorted(hits, key=lambda hit: (-hit[0].end(), hit[0].start())):
-            value, written = extract_match(match, kind)
+            try:
+                value, written = extract_match(match, kind)
+            except _UNREADABLE:
+                value, written = None, ""
             found = _extraction(text, match, rule)
             if value is not None:
                 return found, (value, written) if written else (value,)
@@ -81,6 +89,11 @@ def read_text(text: str) -> tuple[Extraction, tuple[Any, ...]] | None:
                 return found, ()
             first = first or found
     return None if first is None else (first, ())
+
+
+def _shaded(space: re.Match[str]) -> str:
+    """White space that keeps its length, with a middle that the search patterns do not try again and again."""
+    return space[0][:8] + "\0" * (len(space[0]) - 16) + space[0][-8:]
 
 
 def _extraction(text: str, match: re.Match[str], rule: str) -> Extraction:

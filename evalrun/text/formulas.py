@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from evalrun.text.extract import Extraction
 from evalrun.text.numbers import parse_number
@@ -28,7 +29,12 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _FUNCTIONS = re.compile(
     r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|exp|sqrt|max|min|gcd|lcm|mod|det|abs|and", re.IGNORECASE
 )
+_FONT = re.compile(
+    r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|it|rm|sf|tt)|boldsymbol|bm|pmb|emph|displaystyle)\s{0,4}\{"
+)
+_BRACKETED = re.compile(r"\(\s*([^()]*[^()\s])\s*\)")
 _SPACE = re.compile(r"\s+")
+_DRESS = " $\n\t"
 
 MAX_QUANTITY = 2000
 """Characters of a plain number; a longer text is none."""
@@ -65,7 +71,7 @@ def boxed_answers(text: str) -> tuple[Extraction, ...]:
 
     A percent sign or word behind a box belongs to its text. Boxes without content are passed over.
     """
-    filled = [(start, end) for start, end in boxes(text) if text[start:end].strip(" $\n\t")]
+    filled = [(start, end) for start, end in boxes(text) if text[start:end].strip(_DRESS)]
     last = filled[-1:]
     while len(last) < len(filled):
         start = filled[-len(last) - 1]
@@ -80,11 +86,43 @@ def _box_start(text: str, inside: int) -> int:
 
 
 def _boxed(text: str, start: int, end: int) -> Extraction:
-    body = text[start:end]
-    left = start + len(body) - len(body.lstrip(" $\n\t"))
-    body = body.strip(" $\n\t")
+    left, right = _peeled(text, start, end)
+    body = text[left:right]
     has_percent = _PERCENT_NEXT.match(text, end + 1) is not None and not _PERCENT_LAST.search(body)
-    return Extraction(body + "\\%" * has_percent, (left, left + len(body)), "boxed")
+    return Extraction(body + "\\%" * has_percent, (left, right), "boxed")
+
+
+def _peeled(text: str, start: int, end: int) -> tuple[int, int]:
+    r"""Where the formula stands within white space, dollar signs and commands for a font: \textbf{5}, not \text{no}."""
+    for _ in range(8):
+        body = text[start:end]
+        start += len(body) - len(body.lstrip(_DRESS))
+        end = start + len(body.strip(_DRESS))
+        font = _FONT.match(text, start, end)
+        if font is None or text[end - 1] != "}" or is_words(text[font.end() : end - 1]):
+            break
+        if not _is_balanced(text[font.end() : end - 1]):
+            break
+        start, end = font.end(), end - 1
+    return start, end
+
+
+def _is_balanced(text: str) -> bool:
+    depth = 0
+    for match in _TOKENS.finditer(text):
+        depth += (match[0][-1] == "{" and match[0] != "\\{") - (match[0] == "}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+@lru_cache(maxsize=1 << 12)
+def stated_gold(gold: str) -> str:
+    r"""The formula of a gold that is a whole solution: what its last boxes hold, else what follows its last ####."""
+    if found := boxed_answers(gold):
+        return ", ".join(each.text for each in found)
+    _, hashes, tail = gold.rpartition("####")
+    return tail.strip() if hashes and tail.strip() else gold
 
 
 def quantity(text: str) -> Quantity | None:
@@ -92,6 +130,8 @@ def quantity(text: str) -> Quantity | None:
     body = text.strip().strip("$").strip()
     if len(body) > MAX_QUANTITY:
         return None
+    if bracketed := _BRACKETED.fullmatch(body):
+        body = bracketed[1]
     bare = _PERCENT_LAST.sub("", body.rstrip(". "))
     value = parse_number(bare) if bare and "%" not in bare else None
     return None if value is None else Quantity(value, bare != body.rstrip(". "), "." in bare)
