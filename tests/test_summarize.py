@@ -23,7 +23,6 @@ from evalrun.stages.summarize import (
     csv_text,
     md_text,
     print_table,
-    read_record,
     results_frame,
     tidy,
     txt_text,
@@ -38,6 +37,14 @@ DEFAULTS = SummarySettings()
 
 def load(name: str) -> list[Record]:
     return [read_record(data) for data in json.loads((CASES / f"{name}.json").read_text(encoding="utf-8"))]
+
+
+def read_record(data: dict[str, Any]) -> Record:
+    estimates = tuple(
+        Estimate(**{**e, "bounds": None if e["bounds"] is None else tuple(e["bounds"])}) for e in data["estimates"]
+    )
+    parts = {"counts": Counts(**data["counts"]), "notes": tuple(data["notes"]), "estimates": estimates}
+    return Record(**{**data, **parts})
 
 
 def estimate(display: str = "accuracy", value: float | None = 0.5, **changes: Any) -> Estimate:

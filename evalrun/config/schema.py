@@ -139,6 +139,7 @@ class SummaryConfig:
     percent: bool = True
     digits: int = 2
     show_ci: bool = False
+    weighted: bool = False
 
 
 @dataclass

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalrun.errors import Fault
 from evalrun.plan import find
+from evalrun.stages.groups import groups, with_groups
 from evalrun.stages.table import SummarySettings, md_text, print_table, txt_text
 from evalrun.stages.table.blocks import MetricRow, blocks, has_number, is_shown
 from evalrun.store.disk import cannot_write, write_text_atomic
@@ -30,6 +31,7 @@ __all__ = [
     "COLUMNS",
     "SummarySettings",
     "csv_text",
+    "groups",
     "joint",
     "md_text",
     "print_table",
@@ -160,11 +162,11 @@ def results(run: str | Path) -> pd.DataFrame:
     folder = Path(run).expanduser()
     jobs = sorted(p.parent.parent for p in folder.glob("*/configs/plan.json")) if str(run) != "latest" else []
     found = [find.load(job) for job in jobs] or [find.by_name(str(run), Path("outputs"))]
-    return results_frame([record for s in found for record in stored_records(s.run, s.plan)])
+    return results_frame(with_groups([record for s in found for record in stored_records(s.run, s.plan)]))
 
 
 def run(run_folder: Run, records: Sequence[Record], settings: Mapping[str, Any]) -> list[Path]:
-    """Write a run's summary and print its table. Returns the paths written."""
+    """Write a run's summary, its averages among it, and print its table. Returns the paths written."""
     return _show(run_folder.summary_dir, records, settings)
 
 
@@ -177,6 +179,7 @@ def _show(folder: Path, records: Sequence[Record], settings: Mapping[str, Any]) 
     from rich.console import Console
 
     chosen = SummarySettings.from_mapping(settings)
+    records = with_groups(records, chosen.weighted)
     paths = write_summary(folder, records, chosen, f"{datetime.now().astimezone():%Y%m%d_%H%M%S}")
     print_table(records, Console(highlight=False, markup=False, emoji=False), chosen)
     print(f"summary: {paths[0].with_suffix('')}.{{csv,md,txt}}")

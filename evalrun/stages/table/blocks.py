@@ -99,7 +99,7 @@ def is_shown(record: Record, e: Estimate | None) -> bool:
 
 def has_number(record: Record, e: Estimate | None) -> bool:
     """True where there is a number to show: never for a failed or missing task, whatever lies in its record."""
-    return e is not None and e.value is not None and record.state in ("complete", "incomplete")
+    return e is not None and e.value is not None and record.state in ("complete", "incomplete", "withheld")
 
 
 def count(record: Record, e: Estimate | None, name: str) -> int:

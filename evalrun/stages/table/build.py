@@ -38,6 +38,7 @@ class _Shown:
     number: str = ""
     star: str = ""
     error: str = ""
+    rerun: str = ""
     interval: str = ""
     mark: str = ""
     word: str = ""
@@ -135,6 +136,7 @@ def _shown(block: Block, row: MetricRow, lane: Lane, settings: SummarySettings, 
         number=number_text(e.value, e.unit, settings),
         star="*" if record.state == "incomplete" else "",
         error="" if e.stderr is None else number_text(e.stderr, e.unit, settings),
+        rerun="" if e.rerun_stderr is None else number_text(e.rerun_stderr, e.unit, settings),
         interval=interval,
         mark=mark,
     )
@@ -142,7 +144,9 @@ def _shown(block: Block, row: MetricRow, lane: Lane, settings: SummarySettings, 
 
 def _aligned(cells: list[_Shown]) -> list[str]:
     """The texts of one model's column: numbers and errors right-aligned, stars and marks behind them."""
-    width = {name: max(len(getattr(c, name)) for c in cells) for name in ("number", "star", "error", "interval")}
+    width = {
+        name: max(len(getattr(c, name)) for c in cells) for name in ("number", "star", "error", "rerun", "interval")
+    }
     texts = []
     for c in cells:
         if c.word or not c.number:
@@ -152,6 +156,9 @@ def _aligned(cells: list[_Shown]) -> list[str]:
         if width["error"]:
             sign = "±" if c.error else " "
             parts.append(f"{sign} {c.error.rjust(width['error'])}")
+        if width["rerun"]:
+            part = f", of which rerun ± {c.rerun.rjust(width['rerun'])}" if c.rerun else ""
+            parts[-1] += part.ljust(width["rerun"] + len(", of which rerun ± "))
         if width["interval"]:
             parts.append(c.interval.ljust(width["interval"]))
         texts.append(" ".join([*parts, c.mark]).rstrip())

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from evalrun.stages.table.blocks import Block, has_number
 from evalrun.stages.table.numbers import SummarySettings, number_text, scale
+from evalrun.stats.groups import is_group
 from evalrun.types import Estimate, Record
 
 
@@ -90,6 +91,10 @@ def _legend(found: list[Block], settings: SummarySettings, has_lists: bool) -> l
     if settings.show_ci and any(e.ci_low is not None for _, e in shown):
         line += ", [95 % confidence interval]"
     lines = [f"Cells: {line}; in {unit if len(symbols) == 1 else 'the unit named'}."]
+    if any(e.rerun_stderr is not None for _, e in shown):
+        lines.append(
+            "Of which rerun: the part that would change if the same questions were asked again; the ± holds it."
+        )
     if None in errors:
         lines.append("No ±: an error needs at least two scored documents and a known formula.")
     if any(not e.is_higher_better for _, e in shown):
@@ -129,5 +134,5 @@ def _own_notes(records: Sequence[Record]) -> list[str]:
     for record in records:
         for text in dict.fromkeys(record.notes):
             places.setdefault(_sentence(text), []).append(_place(record))
-    everywhere = len(records)
+    everywhere = sum(not is_group(record.task) for record in records)
     return [text if len(at) == everywhere else f"{'; '.join(at)}: {text}" for text, at in places.items()]
