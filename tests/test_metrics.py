@@ -254,12 +254,6 @@ def test_too_few_or_unscored_samples_are_refused(key: str) -> None:
         score(metric, [verdict(1.0, "1"), verdict(None), *[verdict(1.0, "1")] * (n - 2)])
 
 
-def test_several_golds_split_no_vote() -> None:
-    metric = make_metric("maj@n", {"n": 1})
-    assert metric.check_doc(document(["1", "2"], "q7")) == "maj@n needs exactly one gold answer, document 'q7' has 2"
-    assert metric.check_doc(document(["1"])) is None
-
-
 @pytest.mark.parametrize(
     ("key", "params", "text"),
     [

@@ -63,6 +63,7 @@ def test_several_golds_split_no_vote(key: str) -> None:
     metric = make_metric(key, {"n": 5} if key == "maj_at_n" else {})
     doc = Doc(id="d7", task="t", row=0, query="q", gold=("1", "2"))
     assert metric.check_doc(doc) == f"{metric.display} needs exactly one gold answer, document 'd7' has 2"
+    assert metric.check_doc(Doc(id="d8", task="t", row=1, query="q", gold=("1",))) is None
     with pytest.raises(ValueError, match="exactly one gold"):
         metric.score(doc, Samples(("1",) * 8, (False,) * 8), ())
 
