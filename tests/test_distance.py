@@ -72,6 +72,6 @@ def test_failed_request_leaves_its_document_out() -> None:
 
 def test_scorer_gives_the_similarity() -> None:
     doc = document({"golds": ["one two three four"]})
-    assert scorer_named("edit_similarity").judge_text(doc, " one two x four ").value == 0.75
+    assert scorer_named("edit_similarity").judge_text(doc, " one two x four ").value == 0.5
     with pytest.raises(ValueError, match="no gold"):
         scorer_named("edit_similarity").judge_text(document({}), "a")

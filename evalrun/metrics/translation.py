@@ -137,8 +137,8 @@ def corpus_bleu(sums: Sums) -> Sums:
         halvings = np.cumsum(match == 0, axis=-1)
         precision = 100 * np.where(match > 0, match, 0.5**halvings) / total
         mean = np.exp(np.log(precision).mean(axis=-1))
-    has_score = (match > 0).any(axis=-1) & (total > 0).all(axis=-1)
-    return np.asarray(np.where(has_score, penalty * mean, 0.0), dtype=np.float64)
+        has_score = (match > 0).any(axis=-1) & (total > 0).all(axis=-1)
+        return np.asarray(np.where(has_score, penalty * mean, 0.0), dtype=np.float64)
 
 
 def _chrf_counts(n_orders: int) -> tuple[str, ...]:

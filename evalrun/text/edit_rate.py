@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 MAX_SHIFTED = 10  # words moved at once
 MAX_DISTANCE = 50  # places between the two ends of a move
 MAX_TRIED = 1000  # moves looked at for one translation
+BEAM = 25  # how far from the diagonal the edit distance is searched
 _SURROGATES = 0xD800
 
 
@@ -16,8 +18,9 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
     """Edits (insert, delete, substitute a word, each 1) plus shifts of word groups (each 1) from hyp to ref.
 
     Greedy: the shift that lowers the edit distance most, while any does. Source: Snover et al. 2006; order and limits
-    of the search as Tercom and sacrebleu 2.6.0 have them. The edit distance there is searched around the diagonal
-    only, so it is never below the true one; a shift that could not win even with the true one is not searched.
+    of the search as Tercom and sacrebleu 2.6.0 have them. The edit distance there is that of paths near the diagonal,
+    so it is never below the true one: a shift that could not win with the true one is passed over, and where one
+    shortest path stays near the diagonal the two are equal.
     """
     if not ref:
         return len(hyp)
@@ -25,9 +28,10 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
 
     text, gold = _as_characters(hyp, ref)
     beam: Any = BeamEditDistance(list(gold))
+    near = _near_diagonal(len(text), len(gold))
     n_shifts = n_tried = 0
     while True:
-        gain, shifted, n_tried = _best_shift(text, gold, beam, n_tried)
+        gain, shifted, n_tried = _best_shift(text, gold, beam, near, n_tried)
         if n_tried >= MAX_TRIED or gain <= 0:
             return n_shifts + int(beam(text)[0])
         n_shifts += 1
@@ -43,7 +47,26 @@ def _as_characters(hyp: Sequence[str], ref: Sequence[str]) -> tuple[str, str]:
     return "".join(sign[word] for word in hyp), "".join(sign[word] for word in ref)
 
 
-def _best_shift(text: str, gold: str, beam: Any, n_tried: int) -> tuple[int, str, int]:
+def _near_diagonal(n_text: int, n_gold: int) -> tuple[int, int]:
+    """The smallest and largest (place in gold - place in text) that the search around the diagonal reaches everywhere."""
+    drift = [math.floor(i * (n_gold / n_text)) - i for i in range(1, n_text + 1)]
+    return max(drift, default=0) - BEAM, min(drift, default=0) + BEAM - 1
+
+
+def _has_near_path(text: str, gold: str, near: tuple[int, int]) -> bool:
+    """True where some shortest path of edits stays within `near`."""
+    from rapidfuzz.distance import Levenshtein
+
+    low, high = near
+    offset = 0
+    for step, _, _ in Levenshtein.editops(text, gold).as_list():
+        offset += (step == "insert") - (step == "delete")
+        if not low <= offset <= high:
+            return False
+    return low <= 0 <= high
+
+
+def _best_shift(text: str, gold: str, beam: Any, near: tuple[int, int], n_tried: int) -> tuple[int, str, int]:
     """(gain, text after the best shift, shifts looked at so far); gain 0 where none is possible."""
     from rapidfuzz.distance import Levenshtein
 
@@ -68,8 +91,11 @@ def _best_shift(text: str, gold: str, beam: Any, n_tried: int) -> tuple[int, str
             moved = _moved(text, start, length, aim)
             n_tried += 1
             rank = (length, -start, -aim)
-            if best is None or (before - Levenshtein.distance(moved, gold), *rank) > best:
-                found = (before - int(beam(moved)[0]), *rank)
+            distance = Levenshtein.distance(moved, gold)
+            if best is None or (before - distance, *rank) > best:
+                if not _has_near_path(moved, gold, near):
+                    distance = int(beam(moved)[0])
+                found = (before - distance, *rank)
                 if best is None or found > best:
                     best, shifted = found, moved
         if n_tried >= MAX_TRIED:

@@ -10,7 +10,7 @@ from typing import Any
 _TO_SPACE = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
 # A full stop on a word, before more text: whether a sentence ends there decides if the word keeps it. And stops at
 # the end of a line, where what follows may be cut in another way.
-_INNER_STOP = re.compile(r"[^\s.]\.[^\w\s]*\s+\S|[.!?][^\w\s]*[^\S ]\s*\S")
+_INNER_STOP = re.compile(r"[^\s.]\.(?!\.)[^\w\s]*\s+\S|[.!?][^\w\s]*[^\S ]\s*\S")
 
 PUNKT_HELP = (
     "tokenizer=nltk_word_tokenize cuts sentences with NLTK's punkt_tab data, which is not on this machine. Get it with "
