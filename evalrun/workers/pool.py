@@ -29,6 +29,8 @@ MAX_STARTS = 3
 MAX_BATCH = 32
 MAX_WORKERS = 16
 MEMORY_BYTES = 4 << 30
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""A numerical library takes address space for each thread; on a large machine more than a worker has."""
 
 
 class Ending(StrEnum):
@@ -63,7 +65,7 @@ class _Worker:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", code],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), watched), process_group=0,
+                pass_fds=(theirs.fileno(), watched), process_group=0, env={**os.environ, **ONE_THREAD},
             )  # fmt: skip
         except OSError:
             self.forget()
