@@ -253,7 +253,6 @@ class Ter(CorpusMetric):
 
     name: ClassVar[str] = "ter"
     display: ClassVar[str] = "ter"
-    packages: ClassVar[tuple[str, ...]] = ("sacrebleu", "rapidfuzz")
     is_higher_better: ClassVar[bool] = False
     source: ClassVar[str] = "Snover et al. 2006 (aclanthology 2006.amta-papers.25), as computed by sacrebleu 2.6.0"
     counts: ClassVar[tuple[str, ...]] = ("edits", "ref_len_mean")

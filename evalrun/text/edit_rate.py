@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 MAX_SHIFTED = 10  # words moved at once
 MAX_DISTANCE = 50  # places between the two ends of a move
 MAX_TRIED = 1000  # moves looked at for one translation
 BEAM = 25  # how far from the diagonal the edit distance is searched
+_FAR = 1 << 20  # more edits than any two texts need
 _SURROGATES = 0xD800
 
 
@@ -18,9 +22,7 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
     """Edits (insert, delete, substitute a word, each 1) plus shifts of word groups (each 1) from hyp to ref.
 
     Greedy: the shift that lowers the edit distance most, while any does. Source: Snover et al. 2006; order and limits
-    of the search as Tercom and sacrebleu 2.6.0 have them. The edit distance there is that of paths near the diagonal,
-    so it is never below the true one: a shift that could not win with the true one is passed over, and where one
-    shortest path stays near the diagonal the two are equal.
+    of the search as Tercom and sacrebleu 2.6.0 have them.
     """
     if not ref:
         return len(hyp)
@@ -28,14 +30,20 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
 
     text, gold = _as_characters(hyp, ref)
     beam: Any = BeamEditDistance(list(gold))
-    near = _near_diagonal(len(text), len(gold))
     n_shifts = n_tried = 0
     while True:
-        gain, shifted, n_tried = _best_shift(text, gold, beam, near, n_tried)
-        if n_tried >= MAX_TRIED or gain <= 0:
-            return n_shifts + int(beam(text)[0])
+        before, trace = beam(text)
+        moves, n_tried = _moves(text, gold, trace, n_tried)
+        if n_tried >= MAX_TRIED or not moves:
+            return n_shifts + int(before)
+        shifted = [_moved(text, *move) for move in moves]
+        distances = distances_near_diagonal(shifted, gold).tolist()
+        ranks = [(-d, length, -start, -aim) for d, (start, length, aim) in zip(distances, moves, strict=True)]
+        best = max(range(len(moves)), key=ranks.__getitem__)
+        if distances[best] >= before:
+            return n_shifts + int(before)
         n_shifts += 1
-        text = shifted
+        text = shifted[best]
 
 
 def _as_characters(hyp: Sequence[str], ref: Sequence[str]) -> tuple[str, str]:
@@ -47,33 +55,38 @@ def _as_characters(hyp: Sequence[str], ref: Sequence[str]) -> tuple[str, str]:
     return "".join(sign[word] for word in hyp), "".join(sign[word] for word in ref)
 
 
-def _near_diagonal(n_text: int, n_gold: int) -> tuple[int, int]:
-    """The smallest and largest (place in gold - place in text) that the search around the diagonal reaches everywhere."""
-    drift = [math.floor(i * (n_gold / n_text)) - i for i in range(1, n_text + 1)]
-    return max(drift, default=0) - BEAM, min(drift, default=0) + BEAM - 1
+def distances_near_diagonal(texts: Sequence[str], gold: str) -> NDArray[np.int32]:
+    """Edit distances of texts of one length to `gold`, by paths near the diagonal alone; all texts at once, by rows.
+
+    Row i holds the places j of the gold with |j - i * ratio| below the width of the search.
+    """
+    n_text, n_gold = len(texts[0]), len(gold)
+    ratio = n_gold / n_text
+    width = math.ceil(ratio / 2 + BEAM) if ratio / 2 > BEAM else BEAM
+    signs = np.array([np.frombuffer(text.encode("utf-32-le"), np.uint32) for text in texts])
+    wanted = np.frombuffer(gold.encode("utf-32-le"), np.uint32)
+    places = np.arange(n_gold + 1, dtype=np.int32)
+    last = np.tile(places, (len(texts), 1))
+    for i in range(1, n_text + 1):
+        middle = math.floor(i * ratio)
+        low = max(0, middle - width)
+        high = n_gold + 1 if i == n_text else min(n_gold + 1, middle + width)
+        row = np.full_like(last, _FAR)
+        band = last[:, low:high] + 1
+        first = max(low, 1)
+        kept = last[:, first - 1 : high - 1] + (signs[:, i - 1 : i] != wanted[first - 1 : high - 1])
+        np.minimum(band[:, first - low :], kept, out=band[:, first - low :])
+        band -= places[low:high]
+        np.minimum.accumulate(band, axis=1, out=band)
+        row[:, low:high] = band + places[low:high]
+        last = row
+    return np.asarray(last[:, -1], dtype=np.int32)
 
 
-def _has_near_path(text: str, gold: str, near: tuple[int, int]) -> bool:
-    """True where some shortest path of edits stays within `near`."""
-    from rapidfuzz.distance import Levenshtein
-
-    low, high = near
-    offset = 0
-    for step, _, _ in Levenshtein.editops(text, gold).as_list():
-        offset += (step == "insert") - (step == "delete")
-        if not low <= offset <= high:
-            return False
-    return low <= 0 <= high
-
-
-def _best_shift(text: str, gold: str, beam: Any, near: tuple[int, int], n_tried: int) -> tuple[int, str, int]:
-    """(gain, text after the best shift, shifts looked at so far); gain 0 where none is possible."""
-    from rapidfuzz.distance import Levenshtein
-
-    before, trace = beam(text)
+def _moves(text: str, gold: str, trace: str, n_tried: int) -> tuple[list[tuple[int, int, int]], int]:
+    """All (start, length, aim) that may be tried, and how many have been so far. trace: from the text to the gold."""
     places, gold_wrong, text_wrong = _alignment(trace)
-    best: tuple[int, int, int, int] | None = None
-    shifted = text
+    moves: list[tuple[int, int, int]] = []
     for start, start_gold, length in _pairs(text, gold):
         if (
             text_wrong[start + length] == text_wrong[start]
@@ -85,22 +98,12 @@ def _best_shift(text: str, gold: str, beam: Any, near: tuple[int, int], n_tried:
         last = None
         for at in range(start_gold - 1, start_gold + length):
             aim = 0 if at < 0 else places[at] + 1
-            if aim == last:
-                continue
+            if aim != last:
+                moves.append((start, length, aim))
             last = aim
-            moved = _moved(text, start, length, aim)
-            n_tried += 1
-            rank = (length, -start, -aim)
-            distance = Levenshtein.distance(moved, gold)
-            if best is None or (before - distance, *rank) > best:
-                if not _has_near_path(moved, gold, near):
-                    distance = int(beam(moved)[0])
-                found = (before - distance, *rank)
-                if best is None or found > best:
-                    best, shifted = found, moved
-        if n_tried >= MAX_TRIED:
+        if n_tried + len(moves) >= MAX_TRIED:
             break
-    return (0, text, n_tried) if best is None else (best[0], shifted, n_tried)
+    return moves, n_tried + len(moves)
 
 
 def _alignment(trace: str) -> tuple[list[int], list[int], list[int]]:

@@ -23,7 +23,7 @@ from typing import Any
 PACKAGES = ("rouge-score==0.1.2", "sacrebleu==2.6.0", "nltk==3.9.1")
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 LEAST = {"rouge": 8.0, "rougeL": 15.0, "bleu": 1.0, "chrf": 1.0, "chrf++": 1.0, "ter": 1.0, "copyright": 30.0}
-FEW = 50  # pairs for what takes the library tens of milliseconds each, or more
+FEW = 20  # pairs for what takes the library tens of milliseconds each, or more
 SLOW = ("ter", "copyright")
 Pairs = list[tuple[str, str]]
 
