@@ -48,6 +48,18 @@ def evalrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Evalrun
     close_warm()
 
 
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it: a user's own metrics."""
+    from evalrun.metrics import METRICS, SCORERS
+    from evalrun.plan import own_metrics
+
+    for registry in (METRICS, SCORERS):
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
+        monkeypatch.setattr(registry, "_aliases", dict(registry._aliases))
+    monkeypatch.setattr(own_metrics, "_loaded", {})
+
+
 @dataclass(frozen=True)
 class Bench:
     """A tiny benchmark on disk: its rows, and a replay file with answers."""

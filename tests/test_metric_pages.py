@@ -88,6 +88,7 @@ def test_python_examples_run() -> None:
     assert scores.per_doc["pass@k"] == [0.5, 1.0]  # type: ignore[attr-defined]
 
 
+@pytest.mark.usefixtures("registries")
 def test_commands_run(evalrun: Evalrun, tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text(blocks("python")[1])
     lines = [{"golds": ["Paris"], "preds": ["Paris", "Rome"]}, {"golds": ["4"], "preds": ["4", "4"]}]

@@ -15,6 +15,8 @@ from evalrun.errors import Fault
 from evalrun.metrics import METRICS, SCORERS, make_metric, scorer_named
 from evalrun.types import Doc, Samples
 
+pytestmark = pytest.mark.usefixtures("registries")
+
 SCORER = '''
 from dataclasses import dataclass
 from typing import ClassVar
