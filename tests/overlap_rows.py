@@ -17,9 +17,16 @@ ROWS = [
     json.loads(line)
     for line in (Path(__file__).parent / "cases" / "oracle_overlap.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-PARAMETERS = ("stemmer", "tokenizer", "weights", "tokenize", "language")  # what rows set; all else is a fact
+PARAMETERS = (
+    "stemmer",
+    "tokenizer",
+    "weights",
+    "tokenize",
+    "language",
+    "normalized",
+    "asian_support",
+)  # what rows set; all else is a fact
 FACTS = {"extractiveness": ("tokenizer",), "copyright": ("tokenizer",)}
-TER = {"normalized": "is_normalized", "asian_support": "has_asian_support"}
 
 
 def of(*metrics: str) -> list[Any]:
@@ -29,9 +36,8 @@ def of(*metrics: str) -> list[Any]:
 
 def metric_of(row: Mapping[str, Any]) -> Metric:
     """The metric of a row, with the row's parameters."""
-    given = {TER.get(name, name): value for name, value in row["params"].items()}
-    known = set(PARAMETERS) - set(FACTS.get(row["metric"], ())) | set(TER.values())
-    return make_metric(row["metric"], {name: value for name, value in given.items() if name in known})
+    known = set(PARAMETERS) - set(FACTS.get(row["metric"], ()))
+    return make_metric(row["metric"], {name: value for name, value in row["params"].items() if name in known})
 
 
 def document(sample: Mapping[str, Any], doc_id: str = "d") -> Doc:

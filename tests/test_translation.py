@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import zip_longest
 from typing import Any
 
@@ -13,6 +14,7 @@ from overlap_rows import check, document, numbers, of, statistics
 from evalrun.errors import Fault
 from evalrun.metrics import make_metric, scorer_named
 from evalrun.text import tokenize
+from evalrun.text.character_grams import character_grams, shared_sorted
 from evalrun.text.edit_rate import edits
 from evalrun.types import Samples
 
@@ -65,13 +67,13 @@ OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("chrf", {}, {}),
     ("chrf++", {}, {}),
     ("ter", {}, {}),
-    ("ter", {"is_normalized": True, "has_asian_support": True}, {"normalized": True, "asian_support": True}),
-    ("ter", {"is_without_punctuation": True, "is_case_sensitive": True}, {"no_punct": True, "case_sensitive": True}),
+    ("ter", {"normalized": True, "asian_support": True}, {"normalized": True, "asian_support": True}),
+    ("ter", {"no_punct": True, "case_sensitive": True}, {"no_punct": True, "case_sensitive": True}),
 ]
 
 
 @pytest.mark.parametrize(("key", "params", "options"), OPTIONS)
-@pytest.mark.parametrize(("seed", "n_docs", "n_words"), [(1, 25, 13), (2, 25, 4), (3, 1, 13), (4, 2, 2)])
+@pytest.mark.parametrize(("seed", "n_docs", "n_words"), [(1, 25, 13), (2, 8, 4), (3, 1, 13), (4, 2, 2)])
 def test_equals_sacrebleu(
     key: str, params: dict[str, Any], options: dict[str, Any], seed: int, n_docs: int, n_words: int
 ) -> None:
@@ -90,6 +92,18 @@ def test_formula_is_vectorised_over_draws(key: str) -> None:
     found = output.of_sums(draws @ table)
     assert found.shape == (2, 5)
     assert found[1, 3] == pytest.approx(float(output.of_sums(draws[1, 3] @ table)))
+
+
+@pytest.mark.parametrize("n_signs", [2, 30, 3000])
+def test_character_grams_are_counted_as_texts_are(n_signs: int) -> None:
+    draw = random.Random(n_signs)
+    for n_first, n_second in [(60, 40), (2500, 3000), (3, 9), (0, 4), (0, 0)]:
+        texts = ["".join(chr(0x4E00 + draw.randrange(n_signs)) for _ in range(n)) for n in (n_first, n_second)]
+        first, second = character_grams(texts, 6)
+        for order in range(1, 7):
+            cut = [Counter(text[i : i + order] for i in range(len(text) - order + 1)) for text in texts]
+            assert (len(first[order - 1]), len(second[order - 1])) == (cut[0].total(), cut[1].total())
+            assert shared_sorted(first[order - 1], second[order - 1]) == (cut[0] & cut[1]).total()
 
 
 @pytest.mark.parametrize("n_words", [2, 5, 40])
@@ -144,7 +158,7 @@ def test_no_answer_is_an_empty_hypothesis() -> None:
     [
         ("bleu", {"tokenize": "13b"}, "13a"),
         ("bleu", {"tokenize": "ko-mecab"}, "pip install"),
-        ("ter", {"is_normalized": "yes"}, "true or false"),
+        ("ter", {"normalized": "yes"}, "true or false"),
         ("bleu_4", {"weights": "cumulativ"}, "cumulative"),
         ("bleu_1", {"tokenizer": "treebank"}, "nltk_treebank_no_punkt"),
     ],

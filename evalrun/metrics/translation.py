@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from evalrun.errors import Fault, unknown
 from evalrun.metrics.answers import texts_of, without_gold
 from evalrun.metrics.base import METRICS, Column, Metric, Output, Statistic
+from evalrun.text.character_grams import character_grams, shared_sorted
 from evalrun.text.edit_rate import edits
 from evalrun.text.overlap import ngrams, shared, shared_counts
 from evalrun.types import Answer, Doc, Verdict
@@ -160,22 +161,20 @@ class CharacterF(CorpusMetric):
 
     def count(self, hypothesis: str, references: Sequence[str]) -> tuple[Statistic, ...]:
         """Of several references, the first of those that give this document its best score."""
-        found = self._grams(hypothesis)
-        rows = [_chrf_row(found, self._grams(reference)) for reference in references]
-        if len(rows) == 1:
-            return tuple(rows[0])
-        return tuple(rows[int(np.argmax(corpus_chrf(np.array(rows, dtype=np.float64))))])
-
-    def _grams(self, text: str) -> list[list[Any]]:
-        """Order -> all n-grams, of characters and then of words."""
-        line = "".join(text.split())
-        grams: list[list[Any]] = [list(line)]
-        for n in range(2, CHAR_ORDER + 1):
-            grams.append([line[i : i + n] for i in range(len(line) - n + 1)])
-        if self.word_order:
-            words = _edge_cut(text)
-            grams += [ngrams(words, n) for n in range(1, self.word_order + 1)]
-        return grams
+        lines = ["".join(text.split()) for text in (hypothesis, *references)]
+        found, *wanted = character_grams(lines, CHAR_ORDER)
+        words, *gold_words = [_edge_cut(text) if self.word_order else [] for text in (hypothesis, *references)]
+        rows = []
+        for grams, gold in zip(wanted, gold_words, strict=True):
+            row: list[int] = []
+            for mine, theirs in zip(found, grams, strict=True):
+                row += (len(mine) if len(theirs) else 0, len(theirs), shared_sorted(mine, theirs))
+            for n in range(1, self.word_order + 1):
+                pred_words, ref_words = ngrams(words, n), ngrams(gold, n)
+                row += (len(pred_words) if ref_words else 0, len(ref_words), shared(ref_words, pred_words))
+            rows.append(row)
+        best = 0 if len(rows) == 1 else int(np.argmax(corpus_chrf(np.array(rows, dtype=np.float64))))
+        return tuple(rows[best])
 
 
 def _edge_cut(text: str) -> list[str]:
@@ -191,13 +190,6 @@ def _edge_cut(text: str) -> list[str]:
         else:
             words.append(word)
     return words
-
-
-def _chrf_row(found: Sequence[Sequence[Any]], wanted: Sequence[Sequence[Any]]) -> list[int]:
-    row: list[int] = []
-    for mine, theirs in zip(found, wanted, strict=True):
-        row += (len(mine) if theirs else 0, len(theirs), shared(theirs, mine))
-    return row
 
 
 def corpus_chrf(sums: Sums) -> Sums:
@@ -247,8 +239,8 @@ class Ter(CorpusMetric):
     """Translation edit rate: edits and shifts of words / mean length of the references. Lower is better.
 
     Range from 0, in percent; it may pass 100. Of several references the one with the fewest edits counts. Case is
-    ignored unless is_case_sensitive; is_normalized cuts punctuation off (with has_asian_support also CJK characters
-    one by one); is_without_punctuation removes it.
+    ignored unless case_sensitive; normalized cuts punctuation off (with asian_support also CJK characters
+    one by one); no_punct removes it.
     """
 
     name: ClassVar[str] = "ter"
@@ -256,13 +248,13 @@ class Ter(CorpusMetric):
     is_higher_better: ClassVar[bool] = False
     source: ClassVar[str] = "Snover et al. 2006 (aclanthology 2006.amta-papers.25), as computed by sacrebleu 2.6.0"
     counts: ClassVar[tuple[str, ...]] = ("edits", "ref_len_mean")
-    is_normalized: bool = False
-    is_without_punctuation: bool = False
-    has_asian_support: bool = False
-    is_case_sensitive: bool = False
+    normalized: bool = False
+    no_punct: bool = False
+    asian_support: bool = False
+    case_sensitive: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("is_normalized", "is_without_punctuation", "has_asian_support", "is_case_sensitive"):
+        for name in ("normalized", "no_punct", "asian_support", "case_sensitive"):
             if not isinstance(getattr(self, name), bool):
                 raise Fault(f"ter: {name} must be true or false, got {getattr(self, name)!r}.")
 
@@ -271,7 +263,7 @@ class Ter(CorpusMetric):
         return corpus_ter
 
     def count(self, hypothesis: str, references: Sequence[str]) -> tuple[Statistic, ...]:
-        options = (self.is_normalized, self.is_without_punctuation, self.has_asian_support, self.is_case_sensitive)
+        options = (self.normalized, self.no_punct, self.asian_support, self.case_sensitive)
         cut = _ter_tokenizer(*options)
         words = cut(hypothesis.rstrip()).split()
         golds = [cut(reference.rstrip()).split() for reference in references]
@@ -280,13 +272,13 @@ class Ter(CorpusMetric):
 
 @lru_cache(maxsize=8)
 def _ter_tokenizer(
-    is_normalized: bool, is_without_punctuation: bool, has_asian_support: bool, is_case_sensitive: bool
+    normalized: bool, no_punct: bool, asian_support: bool, case_sensitive: bool
 ) -> Callable[[str], str]:
     from sacrebleu.metrics.ter import TER
 
     metric = TER(
-        normalized=is_normalized, no_punct=is_without_punctuation, asian_support=has_asian_support,
-        case_sensitive=is_case_sensitive,
+        normalized=normalized, no_punct=no_punct, asian_support=asian_support,
+        case_sensitive=case_sensitive,
     )  # fmt: skip
     tokenizer: Callable[[str], str] = metric.tokenizer
     return tokenizer
