@@ -38,7 +38,7 @@ FIXED = {
 }  # fmt: skip
 """The same for one metric only."""
 
-NAMES = {"normalized": "is_normalized", "asian_support": "has_asian_support", "normalizer": "normalize"}
+NAMES = {"normalizer": "normalize"}
 """What a row calls a parameter -> ours."""
 
 OUTPUTS = {"em": "drop_em", "f1": "drop_f1"}
