@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from overlap_rows import check, document, numbers, of
 
 from evalrun.metrics import make_metric, scorer_named
-from evalrun.text.overlap import common_prefix, edit_distance, edit_similarity, lcs_length
+from evalrun.text.overlap import edit_distance, edit_similarity, lcs_length, prefix_length
+from evalrun.text.tokenize import treebank
 from evalrun.types import Samples
 
 
@@ -46,10 +48,38 @@ def test_distance_of_sequences(first: str, second: str, distance: int, similarit
     assert edit_distance(list(first), list(second)) == distance
 
 
+def test_words_cut_chunk_by_chunk_are_those_of_the_whole_text() -> None:
+    from nltk.tokenize.treebank import TreebankWordTokenizer
+
+    parts = ["cat", "can't", "cannot", "gonna", "'tis", "d'ye", '"', "''", "`", "(", ")", "--", "...", ".", ",", ":"]
+    parts += [
+        "$5",
+        "50%",
+        "a.b",
+        "U.S.",
+        "1,000",
+        "he'll",
+        "I'M",
+        "more'n",
+        "[",
+        "<",
+        "&",
+        "?",
+        "北京。",
+        "s'",
+        "n't",
+    ]
+    whole, draw = TreebankWordTokenizer(), random.Random(1)
+    for _ in range(3000):
+        chunks = ["".join(draw.choices(parts, k=draw.choice([1, 1, 2, 3]))) for _ in range(draw.randrange(9))]
+        text = "".join(chunk + draw.choice([" ", " ", " ", "  ", "\n", "\t", "\xa0"]) for chunk in chunks)
+        assert treebank(text) == whole.tokenize(text)
+
+
 def test_sequences_of_words_compare_by_value() -> None:
     assert lcs_length(["aa", "b", "c"], ["b", "x", "c"]) == 2
-    assert common_prefix(["aa", "b"], ["aa", "c"]) == 1
-    assert common_prefix(["a"], ["a", "b"]) == 1
+    assert prefix_length(["aa", "b"], ["aa", "c"]) == 1
+    assert prefix_length(["a"], ["a", "b"]) == 1
 
 
 def test_gold_is_cut_to_the_answer() -> None:

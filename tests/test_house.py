@@ -14,6 +14,7 @@ from typing import Any
 
 import likelihood_rows
 import numpy as np
+import overlap_rows
 import pytest
 from conftest import ROOT, Evalrun, results_of, run_folders, write_bench
 from house_laws import LAWS, MAX_FILE_LINES, Source, booleans, sizes, sources
@@ -265,6 +266,8 @@ def value_of(case: dict[str, Any]) -> dict[str, float]:
     """Output name -> number, for one golden case of a metric: verdicts are `value:extracted`, or log-probabilities."""
     if "inputs" in case:
         return likelihood_rows.value_of(case)
+    if "samples" in case:
+        return overlap_rows.numbers(make_metric(case["metric"], case["params"]), case["samples"])
     metric = make_metric(case["metric"], case["params"])
     rows = []
     for i, row in enumerate(case["docs"]):

@@ -13,6 +13,7 @@ from overlap_rows import check, document, numbers, of, statistics
 
 from evalrun.errors import Fault
 from evalrun.metrics import make_metric, scorer_named
+from evalrun.metrics.translation import bleu_words
 from evalrun.text import tokenize
 from evalrun.text.character_grams import character_grams, shared_sorted
 from evalrun.text.edit_rate import edits
@@ -92,6 +93,34 @@ def test_formula_is_vectorised_over_draws(key: str) -> None:
     found = output.of_sums(draws @ table)
     assert found.shape == (2, 5)
     assert found[1, 3] == pytest.approx(float(output.of_sums(draws[1, 3] @ table)))
+
+
+def test_words_cut_chunk_by_chunk_are_those_of_the_whole_text() -> None:
+    from sacrebleu.metrics import BLEU
+
+    parts = [
+        "cat",
+        "3",
+        ".",
+        ",",
+        "-",
+        "&quot;",
+        "&amp;lt;",
+        "<skipped>",
+        "(",
+        "/",
+        "2.5",
+        "a.b",
+        "é",
+        "京。",
+        "'",
+        "$",
+    ]
+    whole, draw = BLEU(tokenize="13a").tokenizer, random.Random(3)
+    for _ in range(3000):
+        chunks = ["".join(draw.choices(parts, k=draw.choice([1, 1, 2, 3]))) for _ in range(draw.randrange(9))]
+        text = "".join(chunk + draw.choice([" ", " ", "  ", "\n", "\t", "\xa0"]) for chunk in chunks)
+        assert bleu_words("13a", text) == whole(text.rstrip()).split()
 
 
 @pytest.mark.parametrize("n_signs", [2, 30, 3000])

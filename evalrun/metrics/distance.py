@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from evalrun.metrics.answers import texts_of, without_gold
 from evalrun.metrics.base import METRICS, SCORERS, Column, Matrix, Metric, Output, Scorer, Statistic
 from evalrun.metrics.counts import check_count
-from evalrun.text.overlap import common_prefix, edit_distance
+from evalrun.text.overlap import edit_distance, prefix_length
 from evalrun.text.tokenize import treebank
 from evalrun.types import Answer, Doc, Samples, Verdict
 
@@ -31,7 +31,7 @@ def copied(gold: str, pred: str) -> tuple[int, int, float]:
     wanted, found = treebank(gold[: len(pred)]), treebank(pred)
     distance = edit_distance(wanted, found)
     similarity = 1 - distance / max(len(wanted), len(found)) if wanted and found else 0.0
-    return common_prefix(wanted, found), distance, similarity
+    return prefix_length(wanted, found), distance, similarity
 
 
 @SCORERS.named("edit_similarity")

@@ -6,7 +6,6 @@ again. Every gold is a reference. Of several answers the first is read; no answe
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,9 +18,9 @@ from numpy.typing import NDArray
 from evalrun.errors import Fault, unknown
 from evalrun.metrics.answers import texts_of, without_gold
 from evalrun.metrics.base import METRICS, Column, Metric, Output, Statistic
-from evalrun.text.character_grams import character_grams, shared_sorted
+from evalrun.text.character_grams import as_characters, character_grams, shared_sorted
 from evalrun.text.edit_rate import edits
-from evalrun.text.overlap import ngrams, shared, shared_counts
+from evalrun.text.overlap import ngrams, shared
 from evalrun.types import Answer, Doc, Verdict
 
 Sums = NDArray[np.float64]
@@ -82,6 +81,28 @@ def _bleu_tokenizer(name: str) -> Callable[[str], str]:
     return tokenizer
 
 
+@lru_cache(maxsize=1 << 16)
+def _chunk_words(chunk: str) -> tuple[str, ...]:
+    return tuple(_bleu_tokenizer("13a")(chunk).split())
+
+
+def bleu_words(tokenizer: str, text: str) -> list[str]:
+    """The words of a text by a tokenizer of sacrebleu.
+
+    13a looks no farther than the white space around a chunk (but for a hyphen at the end of a line and `<skipped>`), so each distinct
+    chunk is cut once, and letters and digits alone are not cut.
+    """
+    if tokenizer != "13a" or "-\n" in text or "<skipped>" in text:
+        return _bleu_tokenizer(tokenizer)(text.rstrip()).split()
+    words: list[str] = []
+    for chunk in text.split():
+        if chunk.isalnum() and chunk.isascii():
+            words.append(chunk)
+        else:
+            words += _chunk_words(chunk)
+    return words
+
+
 @METRICS.named("bleu")
 @dataclass(frozen=True, slots=True)
 class Bleu(CorpusMetric):
@@ -113,17 +134,11 @@ class Bleu(CorpusMetric):
         return corpus_bleu
 
     def count(self, hypothesis: str, references: Sequence[str]) -> tuple[Statistic, ...]:
-        cut = _bleu_tokenizer(self.tokenize)
-        words = cut(hypothesis.rstrip()).split()
-        golds = [cut(reference.rstrip()).split() for reference in references]
-        matches, totals = [], []
-        for n in range(1, MAX_ORDER + 1):
-            most = Counter(ngrams(golds[0], n))
-            for gold in golds[1:]:
-                most |= Counter(ngrams(gold, n))
-            found = ngrams(words, n)
-            totals.append(len(found))
-            matches.append(shared_counts(most, Counter(found)))
+        words = bleu_words(self.tokenize, hypothesis)
+        golds = [bleu_words(self.tokenize, reference) for reference in references]
+        found, *wanted = character_grams(as_characters(words, *golds), MAX_ORDER)
+        totals = [len(grams) for grams in found]
+        matches = [shared_sorted(grams, *others) for grams, *others in zip(found, *wanted, strict=True)]
         ref_len = min((abs(len(gold) - len(words)), len(gold)) for gold in golds)[1]
         return (len(words), ref_len, *matches, *totals)
 

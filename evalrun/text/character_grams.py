@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Grams: TypeAlias = list[NDArray[np.int64]]
 _MOST = 1 << 62
+_SURROGATES = 0xD800
 
 
 def character_grams(texts: Sequence[str], max_order: int) -> list[Grams]:
@@ -30,15 +31,25 @@ def character_grams(texts: Sequence[str], max_order: int) -> list[Grams]:
     return grams
 
 
-def shared_sorted(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
-    """Size of the intersection of two multisets, both sorted."""
-    if not len(first) or not len(second):
+def shared_sorted(first: NDArray[np.int64], *others: NDArray[np.int64]) -> int:
+    """How many of `first` stand in the others, each no more often than in any one of them. All are sorted."""
+    if not len(first):
         return 0
     starts = np.flatnonzero(np.concatenate(([True], first[1:] != first[:-1])))
     counts = np.diff(starts, append=len(first))
     values = first[starts]
-    there = second.searchsorted(values, "right") - second.searchsorted(values, "left")
-    return int(np.minimum(counts, there).sum())
+    there = [other.searchsorted(values, "right") - other.searchsorted(values, "left") for other in others]
+    return int(np.minimum(counts, there[0] if len(there) == 1 else np.max(there, axis=0)).sum())
+
+
+def as_characters(*sides: Sequence[str]) -> list[str]:
+    """Each side as a text with one character per distinct word, the same for all sides."""
+    numbers: dict[str, int] = {}
+    for side in sides:
+        for word in side:
+            numbers.setdefault(word, len(numbers))
+    sign = {word: chr(n if n < _SURROGATES else n + 0x800) for word, n in numbers.items()}
+    return ["".join(map(sign.__getitem__, side)) for side in sides]
 
 
 def _split(joined: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArray[np.int64]]:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evalrun.text.character_grams import as_characters
+
 MAX_SHIFTED = 10  # words moved at once
 MAX_DISTANCE = 50  # places between the two ends of a move
 MAX_TRIED = 1000  # moves looked at for one translation
 BEAM = 25  # how far from the diagonal the edit distance is searched
 _FAR = 1 << 20  # more edits than any two texts need
-_SURROGATES = 0xD800
 
 
 def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
@@ -28,7 +29,7 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
         return len(hyp)
     from sacrebleu.metrics.lib_ter import BeamEditDistance
 
-    text, gold = _as_characters(hyp, ref)
+    text, gold = as_characters(hyp, ref)
     beam: Any = BeamEditDistance(list(gold))
     n_shifts = n_tried = 0
     while True:
@@ -44,15 +45,6 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
             return n_shifts + int(before)
         n_shifts += 1
         text = shifted[best]
-
-
-def _as_characters(hyp: Sequence[str], ref: Sequence[str]) -> tuple[str, str]:
-    """Both sides with one character per distinct word."""
-    numbers: dict[str, int] = {}
-    for word in (*hyp, *ref):
-        numbers.setdefault(word, len(numbers))
-    sign = {word: chr(n if n < _SURROGATES else n + 0x800) for word, n in numbers.items()}
-    return "".join(sign[word] for word in hyp), "".join(sign[word] for word in ref)
 
 
 def distances_near_diagonal(texts: Sequence[str], gold: str) -> NDArray[np.int32]:

@@ -43,7 +43,7 @@ def edit_similarity(first: Sequence[Hashable], second: Sequence[Hashable]) -> fl
     return 1 - edit_distance(first, second) / max(len(first), len(second))
 
 
-def common_prefix(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+def prefix_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """How many elements at the beginning are equal."""
     for place, (one, other) in enumerate(zip(first, second, strict=False)):
         if one != other:

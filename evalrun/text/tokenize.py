@@ -12,6 +12,11 @@ _TO_SPACE = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in
 # the end of a line, where what follows may be cut in another way.
 _INNER_STOP = re.compile(r"[^\s.]\.(?!\.)[^\w\s]*\s+\S|[.!?][^\w\s]*[^\S ]\s*\S")
 
+# A chunk with an apostrophe or quote beside white space that is no blank: its rules look for a blank.
+_QUOTE_AT_BREAK = re.compile(r"""['"`]\S*[^\S ]|[^\S ]\S*['"`]""")
+
+_TWO_WORDS = frozenset(("cannot", "gimme", "gonna", "gotta", "lemme", "wanna"))  # of letters alone, cut in two
+
 PUNKT_HELP = (
     "tokenizer=nltk_word_tokenize cuts sentences with NLTK's punkt_tab data, which is not on this machine. Get it with "
     "`python -m nltk.downloader punkt_tab`, or take the default tokenizer=nltk_treebank_no_punkt, which needs no data"
@@ -90,8 +95,32 @@ def has_punkt() -> bool:
 
 
 def treebank(text: str) -> list[str]:
-    """Penn Treebank words by nltk's TreebankWordTokenizer (Robert MacIntyre's rules), the text taken as one sentence."""
-    return list(_nltk_treebank().tokenize(text))
+    """Penn Treebank words by nltk's TreebankWordTokenizer (Robert MacIntyre's rules), the text taken as one sentence.
+
+    Its rules look no farther than the blanks around a chunk, but for the first and the last chunk of the text: so each
+    distinct chunk between two others is cut once.
+    """
+    if _QUOTE_AT_BREAK.search(text):
+        return list(_nltk_treebank().tokenize(text))
+    chunks = text.split()
+    if len(chunks) < 3:
+        return list(_nltk_treebank().tokenize(text))
+    tokens = list(_nltk_treebank().tokenize(f"{text[: len(text) - len(text.lstrip())]}{chunks[0]} x"))[:-1]
+    for chunk in chunks[1:-1]:
+        if chunk.isalnum() and chunk.isascii() and chunk.lower() not in _TWO_WORDS:
+            tokens.append(chunk)
+        else:
+            tokens += _chunk_tokens(chunk)
+    tokens += _nltk_treebank().tokenize(f"x {chunks[-1]}{text[len(text.rstrip()) :]}")[1:]
+    return tokens
+
+
+@lru_cache(maxsize=1 << 16)
+def _chunk_tokens(chunk: str) -> tuple[str, ...]:
+    word, mark = chunk[:-1], chunk[-1]
+    if mark in ".,;:?!" and word.isalnum() and word.isascii() and word.lower() not in _TWO_WORDS:
+        return (chunk,) if mark == "." else (word, mark)
+    return tuple(_nltk_treebank().tokenize(f"x {chunk} x")[1:-1])
 
 
 @lru_cache(maxsize=1)
