@@ -126,8 +126,9 @@ def _estimate(
     item: Scored, cell: Cell, output: Output, matrix: Mapping[str, Any], shared: Mapping[str, Any]
 ) -> Estimate:
     error = mean_error(output.per_doc(matrix), output.is_bounded) if item.n_scored else _NOTHING
+    # The rule of the error, not what the data made of it (Wilson, t): a run that grows keeps its signatures.
     signature = naming.signature(
-        item.metric, output, scorer=item.plan.scorer, n=item.plan.n, error=error.method, ask_id=cell.ask_id,
+        item.metric, output, scorer=item.plan.scorer, n=item.plan.n, error=output.error.value, ask_id=cell.ask_id,
         evalrun_version=__version__,
     )  # fmt: skip
     return Estimate(
