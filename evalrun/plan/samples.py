@@ -168,5 +168,5 @@ def refuse_bad_sampling(sampling: Sampling) -> None:
         positive_int(sampling.top_k, "model.top_k")
     if sampling.min_p is not None and not 0 <= sampling.min_p <= 1:
         raise Fault(f"model.min_p must lie in 0..1; got {sampling.min_p!r}.")
-    if sampling.repetition_penalty is not None and not sampling.repetition_penalty > 0:
-        raise Fault(f"model.repetition_penalty must be above 0; got {sampling.repetition_penalty!r}.")
+    if sampling.repetition_penalty is not None and not 0 < sampling.repetition_penalty < math.inf:
+        raise Fault(f"model.repetition_penalty must be a finite number above 0; got {sampling.repetition_penalty!r}.")
