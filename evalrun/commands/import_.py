@@ -20,7 +20,7 @@ from evalrun.types import Cell, Plan
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise Fault(f"evalrun import: {message}. {self.format_usage().strip()}")
+        raise Fault(f"import: {message}. {' '.join(self.format_usage().split())}")
 
 
 def main(argv: list[str]) -> int:
@@ -90,7 +90,7 @@ def _write(run: Run, plan: Plan, cell: Cell, imported: Imported) -> None:
         "n": str(cell.n),
         "evalrun": __version__,
     }
-    doc_store.write_docs(run, model, cell.name, imported.docs, {}, metadata)
+    doc_store.write_docs(run, model, cell.name, imported.docs, {}, {**metadata, "dataset": imported.digest})
     with Writer(run, model, cell.name, metadata) as writer:
         for reply in imported.replies:
             writer.append(reply)
