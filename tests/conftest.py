@@ -14,6 +14,7 @@ import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("COLUMNS", "200")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads: the machine may be busy
 
 ROOT = Path(__file__).resolve().parent.parent
 
