@@ -12,6 +12,8 @@ import pytest
 from conftest import Bench, Evalrun, run_folders, values_of
 from running import case, counts_of, results_text, rows_of, verdicts_of, write_tasks
 
+from evalrun.plan import find
+
 Make = Callable[..., Bench]
 TWO_OF_THREE = ["110", "101", "001", "000"]
 
@@ -297,15 +299,19 @@ def test_edited_data_is_noticed_by_address(evalrun: Evalrun, bench: Make, tmp_pa
 
 
 def test_da_017_an_edited_file_is_read_anew(evalrun: Evalrun, tmp_path: Path) -> None:
-    row = json.loads((Path(__file__).parent / "cases" / "data.jsonl").read_text().splitlines()[0])
-    assert {"id", "input", "expected"} <= set(row)
+    row = case("data", "DA-017")
     data, answers = tmp_path / "d.jsonl", tmp_path / "a.jsonl"
-    answers.write_text(json.dumps({"query": "a", "text": "2"}) + "\n")
-    words = ["model=replay", f"model.path={answers}", "task=gsm8k", f"dataset.path={data}"]
-    for gold in ("1", "2"):
-        data.write_text(json.dumps({"question": "a", "answer": gold}) + "\n")
+    answers.write_text(json.dumps({"query": "a", "text": row["expected"]["run2_gold"]}) + "\n")
+    words = [
+        "model=replay", f"model.path={answers}", "task=gsm8k", f"dataset.path={data}", "dataset.columns.query=q",
+    ]  # fmt: skip
+    for content in (row["input"]["run1"], row["input"]["run2"]):
+        data.write_text(content + "\n")
         assert evalrun(*words).code == 0
-    assert [values_of(run)["accuracy"] for run in run_folders(tmp_path)] == [0.0, 1.0]
+    first, second = run_folders(tmp_path)
+    assert [values_of(run)["accuracy"] for run in (first, second)] == [0.0, 1.0]
+    digests = [find.load(run).dataset_digest(find.load(run).plan.cells[0]) for run in (first, second)]
+    assert (digests[0] != digests[1]) == row["expected"]["plan_hash_differs"]
 
 
 def test_two_tasks_one_not_whole(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
