@@ -113,6 +113,7 @@ def test_reuse_by_path_stamp_and_latest(evalrun: Evalrun, bench: Make, tmp_path:
     missing = evalrun("--mode", "eval", "--reuse", one.name[:-1])
     assert missing.code == 2
     assert one.name in missing.err
+    assert "Did you mean latest?" in evalrun("--mode", "eval", "--reuse", "lates").err
     folder = evalrun("--mode", "eval", "--reuse", str(tmp_path / "outputs" / "zzz"))
     assert folder.code == 2
     assert "not a run folder" in folder.err
@@ -180,6 +181,10 @@ def test_re_007_other_n_than_stored(evalrun: Evalrun, bench: Make, tmp_path: Pat
     assert fewer.code == 0, fewer.err
     assert values_of(run)["pass@3"] == pytest.approx(0.5)
     assert values_of(run)["avg@3"] == pytest.approx(1 / 3)
+    more = evalrun("--mode", "eval", "--reuse", "latest", "metric=pass@k:k=2&n=9")
+    assert more.code == 2
+    assert "pass_at_k needs n=9 samples per document" in more.err
+    assert "holds n=5" in more.err
     bad = evalrun("--mode", "eval", "--reuse", "latest", "num_return_sequences=0")
     assert bad.code == 2
     assert "positive integer" in bad.err

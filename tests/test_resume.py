@@ -175,6 +175,7 @@ def test_failed_rows_are_asked_again(evalrun: Evalrun, bench: Make, tmp_path: Pa
     assert asked_since(run, start) == [(doc_id, 0) for doc_id in failed]
     assert counts_of(run) == {}
     assert values_of(run) == {"accuracy": 0.75}
+    assert "scored before" not in evalrun("--mode", "viz", "--reuse", "latest").out
     assert is_in_order(run, 4, 1)
 
 
@@ -205,6 +206,16 @@ def test_re_006_samples_of_one_prompt_stay_apart(evalrun: Evalrun, tmp_path: Pat
     assert [r.text for r in rows_of(run)] == stored
     assert len({r.key for r in rows_of(run)}) == row["expected"]["distinct_rows"]
     assert len({r.seed for r in rows_of(run)}) == 4
+
+
+def test_numbers_of_before_a_resume_are_told_apart(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+    made = bench(["11", "00"])
+    evalrun(*made.words("num_return_sequences=2", "metric=[accuracy,pass@k]", "+model.engine.fail_first=1"))
+    assert evalrun(*made.words("num_return_sequences=2", "metric=accuracy", "--resume")).code == 0
+    viz = evalrun("--mode", "viz", "--reuse", "latest")
+    assert "pass@2: scored before failed samples were asked again" in viz.out
+    assert evalrun("--mode", "eval", "--reuse", "latest", "metric=pass@k").code == 0
+    assert "scored before" not in evalrun("--mode", "viz", "--reuse", "latest").out
 
 
 # ---- what is refused ----------------------------------------------------------------------------------------------

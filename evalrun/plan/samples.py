@@ -36,6 +36,7 @@ class Said:
     task_params: Mapping[str, Any]
     num_return_sequences: int | None
     where: str  # the task, for errors
+    is_stored: bool = False  # said by the command of the stored run, not by this one
 
 
 def positive_int(value: Any, name: str) -> int:
@@ -61,7 +62,7 @@ def resolve(wishes: Sequence[Wish], said: Said, extract: str | None, is_own: boo
     plans = tuple(_decide(wish, said, extract) for wish in wanted)
     asked = said.num_return_sequences
     for plan in plans:
-        if asked is not None and plan.n > asked:
+        if asked is not None and plan.n > asked and not said.is_stored:
             raise Fault(
                 f"num_return_sequences={asked} is below the n={plan.n} that metric {plan.key} of task {said.where} "
                 f"needs ({dict(plan.origins).get('n', 'n = k')}). Raise num_return_sequences to {plan.n}, or lower n."
