@@ -77,8 +77,10 @@ def _plan(args: argparse.Namespace, n: int) -> Plan:
         raise Fault(
             f"The configuration of task {args.task} cannot be composed: {str(error).splitlines()[0]}"
         ) from error
-    columns = config.tasks[args.task].dataset.columns
-    config.tasks[args.task].dataset.columns = {k: v for k, v in columns.items() if v is not None}
+    task = config.tasks[args.task]
+    task.dataset.columns = {k: v for k, v in task.dataset.columns.items() if v is not None}
+    # The file is the whole data: what picks a part of the task's own dataset says nothing of it.
+    task.dataset.filter, task.subsets = {}, []
     return replace(build(config), notes=(f"imported from {Path(args.file).name}",))
 
 
