@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 import resource
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -149,3 +152,32 @@ def test_a_full_disk_is_one_clear_message(evalrun: Evalrun, tmp_path: Path) -> N
     assert len(asked_since(run, start)) == 400 - n_kept
     assert is_in_order(run, 400, 1)
     assert results_of(run)["estimates"][0]["n_scored"] == 400  # type: ignore[index]
+
+
+def test_killed_before_the_first_request(evalrun: Evalrun, tmp_path: Path) -> None:
+    """Only the plan is there: eval says so, --resume asks for all."""
+    made = write_bench(tmp_path, ["1", "0"])
+    evalrun("--mode", "infer", *made.words())
+    run = only_run(tmp_path)
+    for left in ("predictions", "logs", "results"):
+        shutil.rmtree(run / left)
+    refused = evalrun("--mode", "eval", *made.words())
+    assert refused.code == 2
+    assert "There are no saved predictions" in refused.err
+    assert "--resume goes on with this run" in refused.err
+    ran = evalrun(*made.words("--resume"))
+    assert ran.code == 0, ran.err
+    assert is_in_order(run, 2, 1)
+
+
+HEAVY = ["torch", "transformers", "vllm", "datasets", "pandas", "scipy.stats", "aiohttp", "evalrun.backends.replay"]
+
+
+def test_eval_loads_nothing_heavy(evalrun: Evalrun, tmp_path: Path) -> None:
+    assert evalrun("--mode", "infer", *write_bench(tmp_path, ["1", "0"]).words()).code == 0
+    code = (
+        "import sys; from evalrun.cli import main; code = main(['--mode', 'eval', '--reuse', 'latest']); "
+        f"print(code, [m for m in {HEAVY} if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "0 []", ran.stdout + ran.stderr
