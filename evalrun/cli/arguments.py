@@ -72,12 +72,18 @@ def read(argv: list[str]) -> Arguments:
             raw.append(word)
         else:
             raise _stray(word)
-    for override in raw:
+    for override in _last_wins(raw):
         arguments.overrides += _rewritten(override, arguments.is_sweep)
     _refuse_contradictions(arguments)
     # The model varies slowest in a sweep, so that one engine serves all its jobs.
     arguments.overrides.sort(key=lambda o: 0 if o.startswith("model=") else 1)
     return arguments
+
+
+def _last_wins(raw: list[str]) -> list[str]:
+    """Without the earlier ones of several task= or metric=: their parameters would stay and apply to the last."""
+    last = {o.partition("=")[0]: i for i, o in enumerate(raw)}
+    return [o for i, o in enumerate(raw) if (key := o.partition("=")[0]) not in ("task", "metric") or last[key] == i]
 
 
 def _read_flag(word: str, rest: list[str], arguments: Arguments, raw: list[str]) -> None:
@@ -162,7 +168,7 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
     if what in (Kind.text, Kind.column, Kind.texts):
         choices = [_quoted(choice, what) for choice in choices]
     # A key inside a free mapping (dataset.columns, model.engine) may be new: ++ sets it either way.
-    sign = "++" if what in (Kind.open, Kind.column) else ""
+    sign = "++" if what in (Kind.open, Kind.column, Kind.mapping) else ""
     return [f"{sign}{bare}={','.join(choices)}"]
 
 
@@ -191,6 +197,8 @@ def _checked(key: str, value: str) -> Kind | None:
     if "@" in key:
         raise Fault(f"{visible(key)}: the name of a setting has no @. Metrics go by plain names here: pass_at_k.")
     what = kind(key)
+    if what is Kind.mapping and key not in PEERS and not value.startswith("{"):
+        raise Fault(f"{key} holds settings of its own. Write {key}.KEY=VALUE, or '{key}={{KEY: VALUE}}'.")
     if what is None or key in PEERS or (what is Kind.section and "{" not in value):
         raise unknown_key(key, "the command line")
     return what
