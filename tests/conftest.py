@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("COLUMNS", "200")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads: the machine may be busy
+
+# A busy machine makes examples slow; that says nothing about the code.
+settings.register_profile("evalrun", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("evalrun")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -20,7 +20,7 @@ CASES = Path(__file__).parent / "cases"
 
 def case(file: str, case_id: str) -> dict[str, Any]:
     """A row of tests/cases/<file>.jsonl: a public report with input and expected behaviour."""
-    rows = [json.loads(line) for line in (CASES / f"{file}.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (CASES / f"{file}.jsonl").open(encoding="utf-8")]
     (row,) = [row for row in rows if row["id"] == case_id]
     return row
 

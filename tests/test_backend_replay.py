@@ -267,10 +267,13 @@ def test_settings_are_checked(key: str, value: Any, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_many_queries_are_found_quickly(tmp_path: Path) -> None:
-    rows = [{"query": f"What is {i} + {i}?" + " long" * 20, "text": str(i + i)} for i in range(5000)]
-    file = jsonl(tmp_path, *rows)
-    begun = time.monotonic()
-    replies = rows_of(plan(file), *[ask(f"d{i}", "Question: " + rows[i]["query"]) for i in range(5000)])
-    assert time.monotonic() - begun < 2
-    assert [row.text for row in replies] == [str(i + i) for i in range(5000)]
+def test_many_queries_are_found_in_linear_time(tmp_path: Path) -> None:
+    took = []
+    for size in (500, 5000):
+        rows = [{"query": f"What is {i} + {i}?" + " long" * 20, "text": str(i + i)} for i in range(size)]
+        file = jsonl(tmp_path, *rows)
+        begun = time.process_time()
+        replies = rows_of(plan(file), *[ask(f"d{i}", "Question: " + rows[i]["query"]) for i in range(size)])
+        took.append(time.process_time() - begun)
+        assert [row.text for row in replies] == [str(i + i) for i in range(size)]
+    assert took[1] < 0.5 + 30 * took[0]  # looking through all saved queries for each would take 100 times as long

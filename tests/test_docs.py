@@ -250,12 +250,15 @@ def test_ids() -> None:
     assert [doc.row for doc in docs_of([row] * 3, limit=2)] == [0, 1]
 
 
-def test_speed_of_100k_rows() -> None:
-    rows = [{"query": f"How many is {i}?", "gold": i % 4, "o": ["a", "b", "c", "d"]} for i in range(100_000)]
-    start = time.perf_counter()
-    docs = docs_of(rows, (("choices", "o"),))
-    assert len({doc.id for doc in docs}) == 100_000
-    assert time.perf_counter() - start < 15
+def test_100k_rows_take_linear_time() -> None:
+    took = []
+    for size in (10_000, 100_000):
+        rows = [{"query": f"How many is {i}?", "gold": i % 4, "o": ["a", "b", "c", "d"]} for i in range(size)]
+        start = time.process_time()
+        docs = docs_of(rows, (("choices", "o"),))
+        took.append(time.process_time() - start)
+        assert len({doc.id for doc in docs}) == size
+    assert took[1] < 0.5 + 30 * took[0]
 
 
 def test_letters() -> None:

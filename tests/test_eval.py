@@ -12,6 +12,8 @@ import pytest
 from conftest import Bench, Evalrun, run_folders, values_of
 from running import case, counts_of, results_text, rows_of, verdicts_of, write_tasks
 
+from evalrun.plan import find
+
 Make = Callable[..., Bench]
 TWO_OF_THREE = ["110", "101", "001", "000"]
 
@@ -111,6 +113,7 @@ def test_reuse_by_path_stamp_and_latest(evalrun: Evalrun, bench: Make, tmp_path:
     missing = evalrun("--mode", "eval", "--reuse", one.name[:-1])
     assert missing.code == 2
     assert one.name in missing.err
+    assert "Did you mean latest?" in evalrun("--mode", "eval", "--reuse", "lates").err
     folder = evalrun("--mode", "eval", "--reuse", str(tmp_path / "outputs" / "zzz"))
     assert folder.code == 2
     assert "not a run folder" in folder.err
@@ -178,6 +181,10 @@ def test_re_007_other_n_than_stored(evalrun: Evalrun, bench: Make, tmp_path: Pat
     assert fewer.code == 0, fewer.err
     assert values_of(run)["pass@3"] == pytest.approx(0.5)
     assert values_of(run)["avg@3"] == pytest.approx(1 / 3)
+    more = evalrun("--mode", "eval", "--reuse", "latest", "metric=pass@k:k=2&n=9")
+    assert more.code == 2
+    assert "pass_at_k needs n=9 samples per document" in more.err
+    assert "holds n=5" in more.err
     bad = evalrun("--mode", "eval", "--reuse", "latest", "num_return_sequences=0")
     assert bad.code == 2
     assert "positive integer" in bad.err
@@ -297,15 +304,19 @@ def test_edited_data_is_noticed_by_address(evalrun: Evalrun, bench: Make, tmp_pa
 
 
 def test_da_017_an_edited_file_is_read_anew(evalrun: Evalrun, tmp_path: Path) -> None:
-    row = json.loads((Path(__file__).parent / "cases" / "data.jsonl").read_text().splitlines()[0])
-    assert {"id", "input", "expected"} <= set(row)
+    row = case("data", "DA-017")
     data, answers = tmp_path / "d.jsonl", tmp_path / "a.jsonl"
-    answers.write_text(json.dumps({"query": "a", "text": "2"}) + "\n")
-    words = ["model=replay", f"model.path={answers}", "task=gsm8k", f"dataset.path={data}"]
-    for gold in ("1", "2"):
-        data.write_text(json.dumps({"question": "a", "answer": gold}) + "\n")
+    answers.write_text(json.dumps({"query": "a", "text": row["expected"]["run2_gold"]}) + "\n")
+    words = [
+        "model=replay", f"model.path={answers}", "task=gsm8k", f"dataset.path={data}", "dataset.columns.query=q",
+    ]  # fmt: skip
+    for content in (row["input"]["run1"], row["input"]["run2"]):
+        data.write_text(content + "\n")
         assert evalrun(*words).code == 0
-    assert [values_of(run)["accuracy"] for run in run_folders(tmp_path)] == [0.0, 1.0]
+    first, second = run_folders(tmp_path)
+    assert [values_of(run)["accuracy"] for run in (first, second)] == [0.0, 1.0]
+    digests = [find.load(run).dataset_digest(find.load(run).plan.cells[0]) for run in (first, second)]
+    assert (digests[0] != digests[1]) == row["expected"]["plan_hash_differs"]
 
 
 def test_two_tasks_one_not_whole(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ BAD: list[tuple[str, dict[str, str], str]] = [
     ("places", {"evalrun/plan/a.py": "from omegaconf import OmegaConf\n"}, "omegaconf is known only"),
     ("places", {"evalrun/tasks/docs.py": "def f():\n    from datasets import x\n"}, "datasets is known only"),
     ("places", {"evalrun/metrics/a.py": "def f():\n    import pyarrow as pa\n"}, "pyarrow is known only"),
+    ("places", {A: "importlib.import_module('evalrun.cli')\n"}, "an import by name"),
     (
         "circles",
         {A: "import evalrun.text.b\n", B: "def f():\n    from evalrun.text import a\n"},

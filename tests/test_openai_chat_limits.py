@@ -28,9 +28,9 @@ def test_slow_streams_are_not_timed_out() -> None:
 
 LIMITS = [
     # plan, mock options, error_type, attempts
-    ({"first_token_timeout_s": 0.3}, {"ttft": 5.0}, "first_token_timeout", 2),
+    ({"first_token_timeout_s": 0.3}, {"ttft": 60.0}, "first_token_timeout", 2),
     ({"total_timeout_s": 0.5}, {"latency": 0.2}, "total_timeout", 1),
-    ({"idle_timeout_s": 0.3}, {"latency": 2.0}, "idle_timeout", 2),
+    ({"idle_timeout_s": 0.3}, {"latency": 60.0}, "idle_timeout", 2),
 ]
 
 
@@ -39,7 +39,7 @@ def test_time_limits(limits: dict[str, Any], options: dict[str, Any], error_type
     begun = time.monotonic()
     with mock(**options) as server:
         row = row_of(plan(server.url, retries=1, **limits))
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 30  # the server itself would have taken a minute
     assert (row.status, row.error_type, row.attempts) == ("timeout", error_type, attempts)
     assert f"model.{error_type}_s={next(iter(limits.values())):g}" in (row.error_message or "")
 
@@ -61,7 +61,7 @@ def test_a_connection_that_is_never_taken() -> None:
         backend._server, backend._key = Server(f"{url}/v1", "m"), ApiKey(None, "m")  # it was there when we began
         rows: list[Reply] = []
         backend.run([ask("1 + 1")], rows.append)
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 30
     assert (rows[0].status, rows[0].error_type, rows[0].attempts) == ("timeout", "connect_timeout", 2)
     assert rows[0].error_message == "no connection after model.connect_timeout_s=0.3 s"
 
@@ -97,12 +97,12 @@ def test_a_stream_left_open_after_its_end_is_an_answer() -> None:
             yield http(200, b'{"data": [{"id": "m1"}]}')
         elif method == "POST":
             yield SSE_HEAD + chunk + (b"data: [DONE]\n\n" if b"done" in body else b"")
-            await asyncio.sleep(30)
+            await asyncio.sleep(60)
 
     with scripted(handler) as url:
         begun = time.monotonic()
         rows = rows_of(plan(url, idle_timeout_s=1.0, path="m1"), ask("done", "a"), ask("silent", "b"))
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
     assert [(row.text, row.attempts) for row in rows] == [("ok", 1), ("ok", 1)]
 
 

@@ -190,9 +190,11 @@ def test_mistake_in_a_task_file_is_named(change: tuple[str, str], said: str, pag
     assert not (tmp_path / "outputs").exists()
 
 
-def test_section_is_set_key_by_key(page: Evalrun) -> None:
-    words = ["--config-dir", "mytasks", "model=replay", "model.path=answers.jsonl", "task=capitals"]
+def test_a_filter_is_set_key_by_key_or_as_a_mapping(page: Evalrun) -> None:
+    words = ["--config-dir", "mytasks", "model=replay", "model.path=answers.jsonl", "task=capitals", "--dry-run"]
     ran = page(*words, "dataset.filter={continent: [Asia]}")
+    assert (ran.code, ran.out) == (0, page(*words, "dataset.filter.continent=[Asia]").out)
+    ran = page(*words, "dataset.filter=Asia")
     assert ran.code == 2
     assert "dataset.filter.KEY=VALUE" in ran.err
 

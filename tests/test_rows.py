@@ -216,14 +216,17 @@ def test_control_characters_and_huge_cells_pass_untouched(tmp_path: Path) -> Non
     assert row["q"] == text
 
 
-def test_speed_of_100k_rows(tmp_path: Path) -> None:
+def test_100k_rows_take_linear_time(tmp_path: Path) -> None:
     line = '{{"q": "How many is {0} and {0}?", "answer": "{0}", "meta": {{"level": {0}, "p": 0.50}}}}'
-    path = written(tmp_path, "a.jsonl", "\n".join(line.format(i) for i in range(100_000)))
-    start = time.perf_counter()
-    rows = load_rows(DatasetPlan(path, filter=(("meta.p", 0.5),)))
-    assert len(rows) == 100_000
-    assert rows.rows[99_999]["meta"]["level"] == 99_999
-    assert time.perf_counter() - start < 10
+    took = []
+    for size in (10_000, 100_000):
+        path = written(tmp_path, "a.jsonl", "\n".join(line.format(i) for i in range(size)))
+        start = time.process_time()
+        rows = load_rows(DatasetPlan(path, filter=(("meta.p", 0.5),)))
+        took.append(time.process_time() - start)
+        assert len(rows) == size
+        assert rows.rows[size - 1]["meta"]["level"] == size - 1
+    assert took[1] < 0.5 + 30 * took[0]
 
 
 # ---- finding files --------------------------------------------------------------------------------------------

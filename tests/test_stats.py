@@ -130,11 +130,14 @@ def test_wrong_counts_are_refused(n: Any, c: Any, k: Any, rule: str) -> None:
         pass_at_k(n, c, k)
 
 
-def test_a_million_documents_are_fast_and_equal_to_one_by_one() -> None:
-    c = np.random.default_rng(0).integers(0, 17, 1_000_000)
-    started = time.process_time()
-    got = cons_at_k(16, c, 4)
-    assert time.process_time() - started < 3.0
+def test_a_million_documents_take_linear_time_and_are_equal_to_one_by_one() -> None:
+    took = []
+    for size in (100_000, 1_000_000):
+        c = np.random.default_rng(0).integers(0, 17, size)
+        started = time.process_time()
+        got = cons_at_k(16, c, 4)
+        took.append(time.process_time() - started)
+    assert took[1] < 0.5 + 30 * took[0]
     one_by_one = np.array([float(cons_at_k(16, x, 4)) for x in range(17)])
     assert np.array_equal(got, one_by_one[c])
 

@@ -124,7 +124,7 @@ def test_claim_is_exclusive(tmp_path: Path) -> None:
     assert names == ["20260101_000000", "20260101_000000_2", "20260101_000000_3"]
     assert re.fullmatch(r"\d{8}_\d{6}", Run.claim(tmp_path / "out").path.name)
     (tmp_path / "file").touch()
-    with pytest.raises(TaskFailure, match="Cannot write"):
+    with pytest.raises(Fault, match="No run folder can be made"):
         Run.claim(tmp_path / "file")
 
 

@@ -104,9 +104,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return write_bench(tmp_path_factory.mktemp("bench"), ["11", "10", "01", "00"])
 
 
-def stored(folder: Path, run: int = -1) -> dict[str, Any]:
-    """Relative path -> content of every results JSON of a run below folder/outputs, stage times left out."""
-    path = run_folders(folder)[run]
+def stored(folder: Path) -> dict[str, Any]:
+    """Relative path -> content of every results JSON of the only run below folder/outputs, stage times left out."""
+    (path,) = run_folders(folder)
     files = [each for each in path.glob("results/*/*.json") if not each.name.endswith(".times.json")]
     return {str(each.relative_to(path)): json.loads(each.read_text()) for each in files}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -118,6 +119,8 @@ class HfBackend:
     def _rendering(self) -> chat.Chat:
         if self._chat is None:
             local.need("backend hf", ("torch", "transformers"), "evalrun[hf]")
+            # Threads that spin while they wait make a busy machine several times slower. Read when torch loads.
+            os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
             self._path = weights.locate(self.model)
             self._chat = chat.chat_for(self.model, local.load_tokenizer(self.model, self._path))
         return self._chat
@@ -280,8 +283,6 @@ def row_bytes(config: Any, item_bytes: int, tokens: int) -> int:
 
 def free_bytes(device: Any) -> int:
     """Free memory of the device."""
-    import os
-
     import torch
 
     if device.type == "cuda":

@@ -73,7 +73,7 @@ def read(argv: list[str]) -> Arguments:
         else:
             raise _stray(word)
     _load_own_metrics(raw)
-    for override in raw:
+    for override in _last_wins(raw):
         arguments.overrides += _rewritten(override, arguments.is_sweep)
     _refuse_contradictions(arguments)
     # The model varies slowest in a sweep, so that one engine serves all its jobs.
@@ -90,6 +90,12 @@ def _load_own_metrics(raw: list[str]) -> None:
 
             for name in strings.elements(value, key)[0]:
                 own_metrics.load(strings.unquote(name), key)
+
+
+def _last_wins(raw: list[str]) -> list[str]:
+    """Without the earlier ones of several task= or metric=: their parameters would stay and apply to the last."""
+    last = {o.partition("=")[0]: i for i, o in enumerate(raw)}
+    return [o for i, o in enumerate(raw) if (key := o.partition("=")[0]) not in ("task", "metric") or last[key] == i]
 
 
 def _read_flag(word: str, rest: list[str], arguments: Arguments, raw: list[str]) -> None:
@@ -174,7 +180,7 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
     if what in (Kind.text, Kind.column, Kind.texts):
         choices = [_quoted(choice, what) for choice in choices]
     # A key inside a free mapping (dataset.columns, model.engine) may be new: ++ sets it either way.
-    sign = "++" if what in (Kind.open, Kind.column) else ""
+    sign = "++" if what in (Kind.open, Kind.column, Kind.mapping) else ""
     return [f"{sign}{bare}={','.join(choices)}"]
 
 
@@ -203,6 +209,8 @@ def _checked(key: str, value: str) -> Kind | None:
     if "@" in key:
         raise Fault(f"{visible(key)}: the name of a setting has no @. Metrics go by plain names here: pass_at_k.")
     what = kind(key)
+    if what is Kind.mapping and key not in PEERS and not value.startswith("{"):
+        raise Fault(f"{key} holds settings of its own. Write {key}.KEY=VALUE, or '{key}={{KEY: VALUE}}'.")
     if what is None or key in PEERS or (what is Kind.section and "{" not in value):
         raise unknown_key(key, "the command line")
     return what

@@ -126,6 +126,7 @@ def _check_task_keys(arguments: Arguments) -> None:
 def _fault(error: Exception, arguments: Arguments) -> Fault:
     """Hydra's or OmegaConf's error as one paragraph."""
     from hydra.errors import OverrideParseException
+    from omegaconf.errors import GrammarParseError
 
     if isinstance(error, OverrideParseException):
         override = error.override.lstrip("+")
@@ -141,6 +142,8 @@ def _fault(error: Exception, arguments: Arguments) -> Fault:
     text = ". ".join(line.rstrip(".") for line in dict.fromkeys(kept))
     if match := re.match(r"Could not override '([^']+)'", text):
         return _not_there(match[1])
+    if isinstance(error.__cause__, GrammarParseError) or isinstance(error, GrammarParseError):
+        text += ". ${NAME} stands for another setting; a plain one is written \\${"
     text = re.sub(r"^Error merging override \+*(\S+?)(=.*?)?(\. |$)", r"\1\2: ", text)
     return Fault(f"The configuration cannot be composed: {text}.")
 

@@ -33,6 +33,7 @@ Flags
   --config-dir DIR      your own task/*.yaml, model/*.yaml, ...
   -m, --multirun        sweep over comma lists
   --cfg job             print the composed configuration
+  -sc install=bash      shell completion: eval "$(evalrun -sc install=bash)" (zsh, fish too)
 
 Commands
   evalrun list tasks|models|metrics|suites             evalrun list metrics rouge1 tells all about one metric

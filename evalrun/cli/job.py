@@ -60,9 +60,9 @@ def ask(context: Context) -> Outcome:
         _tell_unfinished(context, plan)
         path = context.folder or Run.claim(context.output_dir).path
         plan = saved = replace(plan, run_dir=str(path))
+        say(f"run folder: {path}")
     run = Run(Path(plan.run_dir))
     _save(context, run, saved)
-    say(f"run folder: {run.path}")
     outcomes = infer.run(plan, prepared, is_debug=config.debug)
     if config.mode is Mode.infer:
         for outcome in outcomes:

@@ -75,14 +75,14 @@ class Jobs:
         return self.sweep / str(HydraConfig.get().job.num)
 
     def close(self) -> None:
-        """Free what the jobs left warm."""
+        """Free what the jobs left warm, and the folder of a sweep in which no job began."""
         from evalrun.backends import close_warm
 
         close_warm()
+        self._drop_empty_sweep()
 
     def finish(self) -> int:
         """Write the joint summary of a sweep; the exit code of all jobs together."""
-        self._drop_empty_sweep()
         if self.sweep is not None and self.records:
             from evalrun.stages import summarize
 

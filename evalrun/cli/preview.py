@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from evalrun import backends
 from evalrun.cli.job import Context, Outcome
+from evalrun.config import Mode
 from evalrun.errors import EvalrunError, visible
 from evalrun.plan import build
-from evalrun.stages import infer
+from evalrun.stages import infer, score
 from evalrun.types import Cell, Generate, MetricPlan, Plan
 
 
@@ -14,6 +15,8 @@ def run(context: Context) -> Outcome:
     """Print what the same command without --dry-run would ask."""
     plan = build(context.config, context.typed)
     backends.check(plan.model)
+    if context.config.mode is not Mode.infer:
+        score.check_packages(plan)
     prepared = infer.prepare(plan)
     total = sum(len(item.docs) * item.cell.n for item in prepared)
     print(f"model {plan.model.name}: backend {plan.model.backend}, path {plan.model.path or 'asked of the server'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -13,7 +14,8 @@ from evalrun.errors import EvalrunError, Stopped, visible
 
 
 def shielded(command: Callable[[], int], is_debug: bool) -> int:
-    """The exit code of `command`, whatever it raises."""
+    """The exit code of `command`, whatever it raises. is_debug: with stack traces and the engines' own messages."""
+    logging.getLogger("evalrun").setLevel(logging.DEBUG if is_debug else logging.WARNING)
     try:
         return command()
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ from evalrun.types import Cell, Plan
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise Fault(f"evalrun import: {message}. {self.format_usage().strip()}")
+        raise Fault(f"import: {message}. {' '.join(self.format_usage().split())}")
 
 
 def main(argv: list[str]) -> int:
@@ -77,8 +77,10 @@ def _plan(args: argparse.Namespace, n: int) -> Plan:
         raise Fault(
             f"The configuration of task {args.task} cannot be composed: {str(error).splitlines()[0]}"
         ) from error
-    columns = config.tasks[args.task].dataset.columns
-    config.tasks[args.task].dataset.columns = {k: v for k, v in columns.items() if v is not None}
+    task = config.tasks[args.task]
+    task.dataset.columns = {k: v for k, v in task.dataset.columns.items() if v is not None}
+    # The file is the whole data: what picks a part of the task's own dataset says nothing of it.
+    task.dataset.filter, task.subsets = {}, []
     return replace(build(config), notes=(f"imported from {Path(args.file).name}",))
 
 
@@ -90,7 +92,7 @@ def _write(run: Run, plan: Plan, cell: Cell, imported: Imported) -> None:
         "n": str(cell.n),
         "evalrun": __version__,
     }
-    doc_store.write_docs(run, model, cell.name, imported.docs, {}, metadata)
+    doc_store.write_docs(run, model, cell.name, imported.docs, {}, {**metadata, "dataset": imported.digest})
     with Writer(run, model, cell.name, metadata) as writer:
         for reply in imported.replies:
             writer.append(reply)

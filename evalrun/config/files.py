@@ -68,8 +68,7 @@ def _walk(rows: list[tuple[Any, Any]], prefix: str) -> Iterator[tuple[str, Any, 
     """(dotted key, key node, value node) of every row that is no section, and of unknown sections."""
     for key, node in rows:
         dotted = f"{prefix}.{key.value}" if prefix else str(key.value)
-        is_section = kind(dotted) is Kind.section or dotted == "tasks"
-        if is_section and isinstance(node, yaml.MappingNode):
+        if kind(dotted) in (Kind.section, Kind.mapping) and isinstance(node, yaml.MappingNode):
             yield from _walk(node.value, dotted)
         else:
             yield dotted, key, node

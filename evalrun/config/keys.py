@@ -23,13 +23,14 @@ PEERS = {
 
 
 class Kind(Enum):
-    """What a key holds. open: a value inside a free mapping; column: one there that names a column, or several."""
+    """What a key holds. mapping: free keys; open: a value in one; column: one there that names a column, or several."""
 
     text = "text"
     texts = "texts"
     open = "open"
     column = "column"
     section = "section"
+    mapping = "mapping"
     other = "other"
 
 
@@ -56,6 +57,8 @@ def kind(key: str) -> Kind | None:
         return Kind.text
     if node == list[str]:
         return Kind.texts
+    if typing.get_origin(node) is dict and typing.get_args(node)[1] is Any:
+        return Kind.mapping
     return Kind.section if is_dataclass(node) or typing.get_origin(node) is dict else Kind.other
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evalrun.backends.base import answered
-from evalrun.errors import Fault, unknown
+from evalrun.errors import Fault
 from evalrun.tasks.docs import make_docs
-from evalrun.tasks.rows import Rows, load_rows
-from evalrun.tasks.values import as_text, column_names, is_absent, lookup
+from evalrun.tasks.rows import Rows, column_of, load_rows
+from evalrun.tasks.values import as_text, is_absent, lookup
 from evalrun.types import Cell, Doc, Kind, Reply
 
 
@@ -32,9 +32,10 @@ def read(cell: Cell, predictions: Sequence[str], id_column: str | None) -> Impor
     Fault: an unknown column, an answer that is no text, documents with different numbers of samples.
     """
     rows = load_rows(cell.dataset)
+    if id_column is not None:
+        column_of(rows, id_column, "--id")
     for column in predictions:
-        if all(is_absent(lookup(row, column)) for row in rows.rows[:1000]):
-            raise unknown("column", column, column_names(rows.rows[:100]), f"--prediction of {rows.source}")
+        column_of(rows, column, "--prediction")
     groups = _groups(rows, id_column)
     firsts = [places[0] for places in groups]
     kept = replace(rows, rows=[rows.rows[i] for i in firsts], numbers=[rows.numbers[i] for i in firsts])
@@ -75,4 +76,5 @@ def _text(rows: Rows, i: int, column: str) -> str | None:
 
 
 def _reply(doc: Doc, index: int, text: str | None) -> Reply:
-    return answered(Reply(doc.id, Kind.GENERATE.value, index), text, finish_reason=None)
+    row = answered(Reply(doc.id, Kind.GENERATE.value, index), text, finish_reason=None)
+    return row if text is not None else replace(row, text=None)

@@ -89,6 +89,8 @@ def _flat(config: Any) -> list[tuple[str, Any]]:
 
 
 def _json(value: Any) -> Json:
+    if isinstance(value, Mapping):
+        return tuple((str(k), _json(v)) for k, v in value.items())
     if isinstance(value, list | tuple):
         return tuple(_json(v) for v in value)
     return value

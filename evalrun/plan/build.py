@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -167,8 +168,8 @@ def _check_model(model: ModelConfig) -> None:
     if model.retries < 0:
         raise Fault(f"model.retries must be 0 or more (0 sends every request once); got {model.retries}.")
     for key in ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s"):
-        if not getattr(model, key) > 0:
-            raise Fault(f"model.{key} must be above 0 seconds; got {getattr(model, key)}.")
+        if not 0 < getattr(model, key) < math.inf:
+            raise Fault(f"model.{key} must be above 0 seconds, and finite; got {getattr(model, key)}.")
 
 
 def _check_task(name: str, task: TaskConfig) -> None:
@@ -204,7 +205,12 @@ def _model_plan(model: ModelConfig) -> ModelPlan:
     drawn = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "stop"}
     values = {k: v for k, v in vars(model).items() if k not in drawn}
     return ModelPlan(
-        **{**values, "chat": model.chat.value, "engine": _pairs(model.engine), "extra_body": _pairs(model.extra_body)}
+        **{
+            **values,
+            "chat": model.chat.value,
+            "engine": _pairs(model.engine, "model.engine"),
+            "extra_body": _pairs(model.extra_body, "model.extra_body"),
+        }
     )
 
 
@@ -220,11 +226,15 @@ def _refuse_twice(names: Sequence[str]) -> None:
         raise Fault(f"Task {', '.join(twice)} was asked for more than once. Name each task once.")
 
 
-def _pairs(mapping: Mapping[str, Any]) -> Pairs:
-    return tuple((str(k), _frozen(v)) for k, v in mapping.items())
+def _pairs(mapping: Mapping[str, Any], where: str = "") -> Pairs:
+    return tuple((str(k), _frozen(v, f"{where}.{k}" if where else str(k))) for k, v in mapping.items())
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: Any, where: str = "") -> Any:
     if isinstance(value, Mapping):
-        return _pairs(value)
-    return tuple(_frozen(v) for v in value) if isinstance(value, list | tuple) else value
+        return _pairs(value, where)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Fault(
+            f"{where}: {value} is no finite number, which the plan cannot hold. Leave it out, or write a number."
+        )
+    return tuple(_frozen(v, where) for v in value) if isinstance(value, list | tuple) else value

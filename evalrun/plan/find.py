@@ -73,7 +73,7 @@ def by_name(reuse: str, output_dir: Path) -> Stored:
         if candidate.is_dir():
             return load(candidate)
     known = [str(s.run.path.relative_to(output_dir)) for s in stored_runs(output_dir)]
-    hint = nearest(reuse, known)
+    hint = nearest(reuse, [*known, "latest"])
     guess = f" Did you mean {hint}?" if hint else ""
     raise Fault(
         f"--reuse {reuse}: no such run, neither as a folder nor in {output_dir}.{guess} "
@@ -97,9 +97,7 @@ def for_eval(draft: Plan, output_dir: Path) -> Stored:
     complete = [s for s in runs if all(s.is_complete(c) for c in s.plan.cells if c.name in _names(draft))]
     if runs:
         return (complete or runs)[-1]
-    raise _none(
-        draft, output_dir, "There are no saved predictions of this address", "--mode infer with the same settings"
-    )
+    raise _none(draft, output_dir, "There are no saved predictions of this address", is_eval=True)
 
 
 def for_resume(draft: Plan, output_dir: Path) -> Stored:
@@ -107,7 +105,7 @@ def for_resume(draft: Plan, output_dir: Path) -> Stored:
     runs = matching(draft, output_dir)
     if runs:
         return runs[-1]
-    raise _none(draft, output_dir, "There is no run of this address to resume", "the same command without --resume")
+    raise _none(draft, output_dir, "There is no run of this address to resume", is_eval=False)
 
 
 def unfinished(draft: Plan, output_dir: Path) -> Stored | None:
@@ -142,7 +140,8 @@ def _names(plan: Plan) -> set[str]:
     return {c.name for c in plan.cells}
 
 
-def _none(draft: Plan, output_dir: Path, what: str, way_out: str) -> Fault:
+def _none(draft: Plan, output_dir: Path, what: str, is_eval: bool) -> Fault:
+    way_out = "--mode infer with the same settings" if is_eval else "the same command without --resume"
     names = ", ".join(sorted(_names(draft)))
     text = f"{what} in {output_dir}: model {draft.model.name}, task {names}."
     for stored in reversed(stored_runs(output_dir)):
@@ -151,9 +150,10 @@ def _none(draft: Plan, output_dir: Path, what: str, way_out: str) -> Fault:
             if other is None or stored.plan.model.name != draft.model.name or other.ask_id == cell.ask_id:
                 continue
             lines = "; ".join(differing(cell.asked, other.asked))
+            named = f"name it with --reuse {stored.run.path}, " if is_eval else ""
             return Fault(
                 f"{text} The nearest is {stored.run.path}, which was made with other settings ({lines}). Give its "
-                f"settings, name it with --reuse {stored.run.path}, or run {way_out}."
+                f"settings, {named}or run {way_out}."
             )
     wanted = layout.Run(output_dir / "<time>").predictions_file(draft.model.name, draft.cells[0].name)
     return Fault(f"{text} Expected a file such as {wanted}. Run {way_out} first.")

@@ -21,7 +21,7 @@ def address_draft(config: RunConfig, typed: Sequence[str]) -> Plan:
 
 def inherited(stored: Plan) -> dict[str, Said]:
     """What the stored run's command said of n and k, per task: the default where this command says nothing."""
-    return {c.task: Said(dict(c.task_params), stored.num_return_sequences, c.task) for c in stored.cells}
+    return {c.task: Said(dict(c.task_params), stored.num_return_sequences, c.task, True) for c in stored.cells}
 
 
 def different(draft: Plan, stored: Plan) -> list[str]:
@@ -174,7 +174,7 @@ def _said(config: RunConfig, task: str, old: Cell, stored: Plan) -> Said:
         positive_int(config.num_return_sequences, "num_return_sequences")
     if params or config.num_return_sequences is not None:
         return Said(params, config.num_return_sequences, task)
-    return Said(dict(old.task_params), stored.num_return_sequences, task)
+    return Said(dict(old.task_params), stored.num_return_sequences, task, True)
 
 
 def _check_extent(config: RunConfig, name: str, said: Said, stored_n: int) -> None:

@@ -42,6 +42,7 @@ class Said:
     task_params: Mapping[str, Any]
     num_return_sequences: int | None
     where: str  # the task, for errors
+    is_stored: bool = False  # said by the command of the stored run, not by this one
 
 
 def positive_int(value: Any, name: str) -> int:
@@ -72,7 +73,7 @@ def resolve(
     plans = tuple(_decide(wish, said, extract) for wish in wanted)
     asked = said.num_return_sequences
     for plan in plans:
-        if asked is not None and plan.n > asked:
+        if asked is not None and plan.n > asked and not said.is_stored:
             raise Fault(
                 f"num_return_sequences={asked} is below the n={plan.n} that metric {plan.key} of task {said.where} "
                 f"needs ({dict(plan.origins).get('n', 'n = k')}). Raise num_return_sequences to {plan.n}, or lower n."
@@ -192,5 +193,5 @@ def refuse_bad_sampling(sampling: Sampling) -> None:
         positive_int(sampling.top_k, "model.top_k")
     if sampling.min_p is not None and not 0 <= sampling.min_p <= 1:
         raise Fault(f"model.min_p must lie in 0..1; got {sampling.min_p!r}.")
-    if sampling.repetition_penalty is not None and not sampling.repetition_penalty > 0:
-        raise Fault(f"model.repetition_penalty must be above 0; got {sampling.repetition_penalty!r}.")
+    if sampling.repetition_penalty is not None and not 0 < sampling.repetition_penalty < math.inf:
+        raise Fault(f"model.repetition_penalty must be a finite number above 0; got {sampling.repetition_penalty!r}.")

@@ -160,8 +160,9 @@ def estimates_of(item: Scored, ask_id: str | None, statuses: Sequence[Sequence[s
 def _estimate(
     item: Scored, ask_id: str | None, output: Output, error: OutputError, shared: Mapping[str, Any]
 ) -> Estimate:
+    # The rule of the error, not what the data made of it (Wilson, t): a run that grows keeps its signatures.
     signature = naming.signature(
-        item.metric, output, scorer=item.plan.scorer, n=item.shared_n, error=error.method, ask_id=ask_id,
+        item.metric, output, scorer=item.plan.scorer, n=item.shared_n, error=output.error.value, ask_id=ask_id,
         evalrun_version=__version__,
     )  # fmt: skip
     return Estimate(

@@ -135,7 +135,12 @@ def check_resumable(plan: Plan, prepared: Sequence[Prepared]) -> None:
 def start(plan: Plan, prepared: Sequence[Prepared]) -> None:
     """Load the engine, where there is anything to ask. Fault: the model cannot be loaded."""
     if any(item.docs for item in prepared):
+        Progress().note(_loading(plan))
         backends.warm(plan.model).start()
+
+
+def _loading(plan: Plan) -> str:
+    return f"loading {plan.model.name} ({plan.model.backend})"
 
 
 def run(plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False) -> tuple[Outcome, ...]:
@@ -194,8 +199,8 @@ def _ask_missing(
 ) -> str | None:
     """Start the engine, fix the content, send the requests. The reason where the engine gave up, else None."""
     cell, messages = item.cell, item.messages or {}
-    if not writer.stored_keys():
-        progress.note(f"{cell.name}: loading {plan.model.name} ({plan.model.backend})")
+    if writer.stored_keys():
+        progress.note(f"{cell.name}: {len(missing)} rows to ask for, {_loading(plan)}")
     try:
         backend = backends.warm(plan.model)
         backend.start()

@@ -10,6 +10,7 @@ import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,7 +193,18 @@ def stored_records(run_folder: Run, plan: Plan) -> list[Record]:
     Fault where no cell has any.
     """
     found = [read_record(run_folder, plan.model.name, cell.name) for cell in plan.cells]
-    records = [record for record in found if record is not None]
+    records = [_with_note_of_old(record, plan.max_error_rate) for record in found if record is not None]
     if not records:
         raise Fault(f"{run_folder.path} has no results yet. Score it first: --mode eval --reuse {run_folder.path}.")
     return records
+
+
+def _with_note_of_old(record: Record, max_error_rate: float) -> Record:
+    """The record with a note on numbers that were scored while more samples had failed than now."""
+    now = record.counts.n_error
+    old = [e.display for e in record.estimates if e.n_error > max(now, max_error_rate * e.n_docs * e.n)]
+    if not old:
+        return record
+    names = ", ".join(dict.fromkeys(old))
+    note = f"{names}: scored before failed samples were asked again; --mode eval with these metrics scores them anew"
+    return replace(record, notes=(*record.notes, note))

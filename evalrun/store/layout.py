@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from evalrun.errors import Fault, visible
-from evalrun.store.disk import cannot_write, fsync_folder, write_text_atomic
+from evalrun.store.disk import fsync_folder, write_text_atomic
 
 __all__ = ["Run", "existing_run", "find_runs", "load_plan_text", "refuse_clashes", "safe_name", "write_text_atomic"]
 
@@ -62,7 +62,7 @@ class Run:
 
     @classmethod
     def claim(cls, output_dir: Path, stamp: str | None = None) -> Run:
-        """Make a new folder `<YYYYmmdd_HHMMSS>`, `_2`, `_3`, ... (exclusive mkdir). TaskFailure on OSError."""
+        """Make a new folder `<YYYYmmdd_HHMMSS>`, `_2`, `_3`, ... (exclusive mkdir). Fault on OSError."""
         name = stamp or datetime.now().astimezone().strftime("%Y%m%d_%H%M%S")
         count = 1
         try:
@@ -77,7 +77,9 @@ class Run:
                 fsync_folder(output_dir)
                 return cls(path)
         except OSError as cause:
-            raise cannot_write(output_dir, cause) from cause
+            raise Fault(
+                f"No run folder can be made in output_dir={output_dir}: {cause}. Set output_dir=DIR."
+            ) from cause
 
     @property
     def plan_file(self) -> Path:
