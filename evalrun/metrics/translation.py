@@ -89,8 +89,8 @@ def _chunk_words(chunk: str) -> tuple[str, ...]:
 def bleu_words(tokenizer: str, text: str) -> list[str]:
     """The words of a text by a tokenizer of sacrebleu.
 
-    13a looks no farther than the white space around a chunk (but for a hyphen at the end of a line and `<skipped>`), so each distinct
-    chunk is cut once, and letters and digits alone are not cut.
+    13a looks no farther than the white space around a chunk (but for a hyphen at the end of a line and `<skipped>`),
+    so each distinct chunk is cut once, and letters and digits alone are not cut.
     """
     if tokenizer != "13a" or "-\n" in text or "<skipped>" in text:
         return _bleu_tokenizer(tokenizer)(text.rstrip()).split()
