@@ -154,7 +154,7 @@ REFUSED: list[tuple[list[str], tuple[str, ...]]] = [
     (["metric=[em,exact_match]"], ("metric exact_match was asked for more than once. Name it once: metric=exact_match.",)),
     (["metric=[pass@k:k=1&n=2,pass@k:k=2&n=2]"], ("Name it once, with a list: 'metric=pass@k:k=[1,2,4]&n=16'.",)),
     (["metric=pass@j"], ("There is no metric 'pass@j'. Did you mean 'pass@k'?",)),
-    (["metric=pass@k:q=1"], ("There is no parameter 'q' in metric pass@k:q=1. Allowed: k, n, normalize, scorer, strip, threshold.",)),
+    (["metric=pass@k:q=1"], ("no parameter 'q' in metric pass@k:q=1. Allowed: k, n, normalize, scorer, strip, ",)),
     (["metric=pass@k:k"], ("cannot be read", "NAME:k=10&n=16")),
     (["task=gsm8k@q=2"], ("There is no parameter 'q' in task 'gsm8k@q=2'.",)),
     (["task=gsm8k|x"], ("'x' is no number of shots. Write NAME[:SUBSET][@k=2&n=8][|SHOTS].",)),

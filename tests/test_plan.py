@@ -18,7 +18,7 @@ from evalrun.errors import Fault
 from evalrun.metrics import METRICS
 from evalrun.plan import build, from_json, to_json
 from evalrun.plan.samples import warm
-from evalrun.types import Cell, Plan
+from evalrun.types import Cell, Kind, Plan
 
 
 def planned(*words: str) -> Plan:
@@ -292,7 +292,8 @@ def every_plan() -> list[list[str]]:
     """All models x all tasks and suites, each set of metrics, each single metric."""
     chosen = [*(f"task={t}" for t in places.names("task")), *(f"suite={s}" for s in places.names("suite"))]
     rows = [[f"model={m}", c] for m, c in itertools.product(places.names("model"), chosen)]
-    rows += [[f"metric={m}", "num_return_sequences=4"] for m in (*places.names("metric"), *METRICS)]
+    asked = [m for m in METRICS if METRICS.get(m).reads is Kind.GENERATE]  # no backend answers the other kinds
+    rows += [[f"metric={m}", "num_return_sequences=8"] for m in (*places.names("metric"), *asked)]
     return [*rows, ["suite=math", "metric=sampling", "num_return_sequences=2"], ["metric=[pass@k:k=[1,2]&n=4,em]"]]
 
 

@@ -115,7 +115,7 @@ def _records(keys: Sequence[str], found: Sequence[Scores], name: str) -> list[Re
                 n=max(e.n for e in estimates),
                 notes=notes,
                 estimates=estimates,
-            )  # fmt: skip
+            )
         )
     return records
 

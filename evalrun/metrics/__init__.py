@@ -39,6 +39,7 @@ __all__ = [
     "make_metric",
     "make_scorer",
     "matching",
+    "math",
     "overlap_f1",
     "parameter_defaults",
     "perplexity",
