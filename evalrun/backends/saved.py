@@ -74,14 +74,31 @@ class Library:
         return f"{self.path} holds several replies to document {doc_id!r} ({where}): name one file by model.path"
 
     def _query_in(self, message: str) -> str | None:
-        """The saved query that `message` is or ends with (the longest); else the one it contains last."""
+        """The saved query that `message` is or ends with (the longest); else the one it contains last.
+
+        A query must stand apart: white space before it, a line's end after it. `5+5?` is not the end of `15+5?`.
+        """
         text = message.rstrip()
         for candidate in (message, text):
             for length in self._lengths:
-                if length <= len(candidate) and candidate[len(candidate) - length :] in self._by_query:
-                    return candidate[len(candidate) - length :]
-        ends = ((at + len(query), len(query), query) for query in self._by_query if (at := text.rfind(query)) >= 0)
+                start = len(candidate) - length
+                if (
+                    start >= 0
+                    and candidate[start:] in self._by_query
+                    and _stands_apart(candidate, start, len(candidate))
+                ):
+                    return candidate[start:]
+        ends = (
+            (at + len(query), len(query), query)
+            for query in self._by_query
+            if (at := text.rfind(query)) >= 0 and _stands_apart(text, at, at + len(query))
+        )
         return max(ends, default=(0, 0, None))[2]
+
+
+def _stands_apart(text: str, start: int, end: int) -> bool:
+    is_open = start == 0 or text[start - 1].isspace() or text[start].isspace()
+    return is_open and (end == len(text) or text[end] in "\r\n" or text[end - 1] in "\r\n")
 
 
 def load(path: str) -> Library:

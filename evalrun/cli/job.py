@@ -99,6 +99,9 @@ def _resumed(context: Context) -> tuple[Plan, Plan]:
         stored = find.for_resume(draft, context.output_dir)
     plan, whole = merge.resumed(config, context.typed, context.keys, stored.plan)
     say(f"Resuming {stored.run.path}.")
+    for cell in plan.cells:
+        if cell.limit is not None and not {"limit", f"tasks.{cell.task}.limit"} & {*context.keys}:
+            say(f"Task {cell.name}: the first {cell.limit} documents, as stored. limit=null asks for all.")
     return replace(plan, run_dir=str(stored.run.path)), replace(whole, run_dir=str(stored.run.path))
 
 

@@ -64,12 +64,11 @@ def _metric_text(metric: MetricPlan) -> str:
 
 
 def _prompt_text(plan: Plan, request: Generate) -> str:
+    backend = backends.create(plan.model)
     try:
-        backend = backends.create(plan.model)
-        try:
-            return visible(backend.render(request))
-        finally:
-            backend.close()
+        return visible(backend.render(request))
     except EvalrunError as error:
         lines = [f"[{m.role}]\n{visible(m.content)}" for m in request.messages]
         return "\n".join([*lines, f"(the chat template is not applied here: {error})"])
+    finally:
+        backend.close()

@@ -59,7 +59,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def _stopped(number: int) -> int:
     say(
-        f"Stopped by {signal.Signals(number).name}. The finished rows are saved and nothing was scored as if whole; "
-        "--resume with the same settings goes on from there."
+        f"Stopped by {signal.Signals(number).name}. Rows that were finished are saved and nothing was scored as if "
+        "whole; where a run had begun, --resume with the same settings goes on from there."
     )
     return 128 + number

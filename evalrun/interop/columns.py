@@ -40,6 +40,7 @@ def read(cell: Cell, predictions: Sequence[str], id_column: str | None) -> Impor
     firsts = [places[0] for places in groups]
     kept = replace(rows, rows=[rows.rows[i] for i in firsts], numbers=[rows.numbers[i] for i in firsts])
     docs = make_docs(cell.name, cell.subset, cell.dataset, kept, cell.limit)
+    _refuse_other_questions(cell, rows, groups)
     replies: list[Reply] = []
     sizes = {len(places) * len(predictions) for places in groups[: len(docs)]}
     if len(sizes) > 1:
@@ -63,6 +64,23 @@ def _groups(rows: Rows, id_column: str | None) -> list[list[int]]:
             raise Fault(f"{rows.place(i)} has no value in the --id column {id_column}.")
         groups.setdefault(value, []).append(i)
     return list(groups.values())
+
+
+def _refuse_other_questions(cell: Cell, rows: Rows, groups: Sequence[Sequence[int]]) -> None:
+    """Fault where rows of one id differ in question or gold: they are no samples of one document."""
+    columns = dict(cell.dataset.columns)
+    names = [columns.get(field, field) for field in ("query", "gold", "choices", "system")]
+    names = [name for name in names if isinstance(name, str)]
+    for places in groups:
+        first = [as_text(lookup(rows.rows[places[0]], name)) for name in names]
+        for i in places[1:]:
+            other = [as_text(lookup(rows.rows[i], name)) for name in names]
+            if other != first:
+                name = next(n for n, a, b in zip(names, first, other, strict=True) if a != b)
+                raise Fault(
+                    f"{rows.place(places[0])} and {rows.place(i)} have one --id but differ in column {name!r}: they are no "
+                    "samples of one question. Name a column that tells questions apart, or leave --id out."
+                )
 
 
 def _text(rows: Rows, i: int, column: str) -> str | None:

@@ -45,7 +45,8 @@ class Signature:
     """What a number depends on. params: in declared order, without n. scorer: a scorer's signature, or None.
 
     file: the first 12 hex digits of the SHA-256 of a user's own file behind it. n: None where each document has its
-    own number of samples. ask_id: None where documents were scored without a run.
+    own number of samples. ask_id: None where documents were scored without a run. docs: the number is of the first
+    so many documents only, of a run that holds more.
     """
 
     metric: str
@@ -58,12 +59,13 @@ class Signature:
     ask_id: str | None
     evalrun: str
     file: str | None = None
+    docs: int | None = None
 
 
 _SIGNATURE_FIELDS = tuple(each.name for each in fields(Signature))
 _IN_SCORER = ("n", "scorer", "strip", "normalize")
 """Parameters that other fields of a signature say: n its own, the others as part of the scorer."""
-_ABSENT = {"params": (), "scorer": None, "file": None, "n": None, "ask_id": None}
+_ABSENT = {"params": (), "scorer": None, "file": None, "n": None, "ask_id": None, "docs": None}
 """Fields that a signature may leave out, and what they are then."""
 
 
@@ -140,8 +142,9 @@ def signature(
     error: str,
     ask_id: str | None,
     evalrun_version: str,
+    docs: int | None = None,
 ) -> str:
-    """The signature of one number, as text. error: the method of its error. n, ask_id: see Signature."""
+    """The signature of one number, as text. error: the method of its error. n, ask_id, docs: see Signature."""
     values = {**dict(parameters(metric)), **dict(output.params)}
     params = tuple((name, value) for name, value in values.items() if name not in _IN_SCORER)
     return write_signature(
@@ -156,6 +159,7 @@ def signature(
             ask_id=ask_id,
             evalrun=evalrun_version,
             file=_file_of(metric, scorer),
+            docs=docs,
         )
     )
 
@@ -206,7 +210,11 @@ def read_signature(text: str) -> Signature:
     if "params" in seen:
         pairs = _parse_pairs(_split(found["params"], "&"), "signature", text, form)
         found["params"] = tuple((name, _tupled(value)) for name, value in pairs)
-    return Signature(**{**found, "version": int(found["version"]), "n": None if n is None else int(n)})
+    docs = found["docs"]
+    if docs is not None and not docs.isdecimal():
+        raise _broken("signature", text, form)
+    counts = {"n": None if n is None else int(n), "docs": None if docs is None else int(docs)}
+    return Signature(**{**found, "version": int(found["version"]), **counts})
 
 
 def parse_task(text: str) -> TaskString:

@@ -14,7 +14,7 @@ from evalrun.errors import Fault, unknown
 from evalrun.plan import own_metrics, secrets
 from evalrun.plan.address import ask_id, asked_of, task_version
 from evalrun.plan.json_form import FORMAT_VERSION
-from evalrun.plan.samples import Said, Wish, positive_int, refuse_bad_sampling, resolve, warm
+from evalrun.plan.samples import MOST_SAMPLES, Said, Wish, positive_int, refuse_bad_sampling, resolve, warm
 from evalrun.types import Cell, DatasetPlan, FewshotPlan, MetricPlan, ModelPlan, Pairs, Plan, PromptPlan, Sampling
 
 CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter", "text")}
@@ -32,6 +32,10 @@ def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, 
     nrs = config.num_return_sequences
     if nrs is not None:
         positive_int(nrs, "num_return_sequences")
+        if nrs > MOST_SAMPLES:
+            raise Fault(
+                f"num_return_sequences={nrs} is more than the {MOST_SAMPLES:,} samples per document that a run can hold."
+            )
     limit = positive_or_none(config.limit, "limit")
     tasks = _layered(config)
     for name in config.task_params:
@@ -180,10 +184,10 @@ def _check_task(name: str, task: TaskConfig) -> None:
     if task.fewshot.rule not in CHOICES["rule"]:
         raise Fault(f"tasks.{name}.fewshot.rule must be first or random; got {task.fewshot.rule!r}.")
     where = [task.dataset.path, task.dataset.name, task.dataset.split, *task.dataset.filter.values()]
-    if len(task.subsets) > 1 and not any("{subset}" in str(value) for value in where):
+    if task.subsets and not any("{subset}" in str(value) for value in where):
         raise Fault(
-            f"Task {name} has {len(task.subsets)} subsets, but its dataset ({task.dataset.path}) is the same for all. "
-            "Write {subset} into dataset.path, dataset.name, dataset.split or a dataset.filter value."
+            f"Task {name} was asked for by subset ({', '.join(task.subsets)}), but its dataset ({task.dataset.path}) is "
+            "the same for all. Write {subset} into dataset.path, dataset.name, dataset.split or a dataset.filter value."
         )
     form = task.dataset.gold_form
     if form is not None and form not in CHOICES["gold_form"]:

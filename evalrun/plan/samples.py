@@ -19,6 +19,8 @@ from evalrun.types import Kind, MetricPlan, Sampling
 
 TRIO = ("pass_at_k", "cons_at_k", "avg_at_n")
 DEFAULT_WARM = 0.7
+MOST = 10_000_000  # of any count: what is above is a slip of the finger
+MOST_SAMPLES = 100_000  # per document
 _READS = {
     Kind.GENERATE: "generated texts",
     Kind.LOGLIKELIHOOD: "log-likelihoods of choices",
@@ -50,6 +52,8 @@ def positive_int(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         hint = " Write null for none." if value == "None" else ""
         raise Fault(f"{name} must be a positive integer; got {value!r}.{hint}")
+    if value > MOST:
+        raise Fault(f"{name} must be at most {MOST:,}; got {value}.")
     return value
 
 
@@ -72,6 +76,8 @@ def resolve(
     _refuse_unknown_task_params(wanted, said)
     plans = tuple(_decide(wish, said, extract) for wish in wanted)
     asked = said.num_return_sequences
+    if not said.is_stored:
+        _refuse_unused(plans, said)
     for plan in plans:
         if asked is not None and plan.n > asked and not said.is_stored:
             raise Fault(
@@ -79,6 +85,23 @@ def resolve(
                 f"needs ({dict(plan.origins).get('n', 'n = k')}). Raise num_return_sequences to {plan.n}, or lower n."
             )
     return plans
+
+
+def _refuse_unused(plans: Sequence[MetricPlan], said: Said) -> None:
+    """Fault where the task string's n contradicts num_return_sequences, or no metric takes what it says."""
+    n, asked = said.task_params.get("n"), said.num_return_sequences
+    if n is not None and asked is not None and n != asked:
+        raise Fault(
+            f"The task string of {said.where} says n={n} and num_return_sequences={asked}: they contradict each other. "
+            "Say one of them."
+        )
+    taken = {name for plan in plans for name, origin in plan.origins if origin == "task string"}
+    unused = sorted(name for name in said.task_params if name in ("k", "n") and name not in taken)
+    if unused:
+        raise Fault(
+            f"The task string of {said.where} gives {' and '.join(unused)}, but every metric asked for has its own. Leave "
+            "them out of the task string, or out of metric=."
+        )
 
 
 def _refuse_unanswered(key: str, task: str, backend: str) -> None:
@@ -126,6 +149,10 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
     if metric.has_scorer:
         scorer = make_scorer(metric.scorer, extract, where=f"task {said.where}").signature
     check_ready(metric, f"task {said.where}")
+    if isinstance(n, int) and n > MOST_SAMPLES:
+        raise Fault(
+            f"n={n} samples per document (task {said.where}) is more than the {MOST_SAMPLES:,} that a run can hold."
+        )
     return MetricPlan(
         key=METRICS.key(wish.key),
         params=parameters(metric),
@@ -151,6 +178,8 @@ def _decide_counts(
                 "num_return_sequences=N for n = k = N."
             )
         params["k"], origins["k"] = params["n"], "k = n"
+    for draw in params["k"] if isinstance(params.get("k"), list | tuple) else [params.get("k", 1)]:
+        positive_int(draw, f"k of metric {METRICS.get(key).display}")
     if "n" in names and "n" not in params:
         k = params.get("k", said.task_params.get("k"))
         if k is not None:

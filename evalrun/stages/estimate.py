@@ -135,10 +135,13 @@ def _failed(answer: Answer) -> tuple[bool, ...]:
     return answer.failed if isinstance(answer, Samples) else (False,)
 
 
-def estimates_of(item: Scored, ask_id: str | None, statuses: Sequence[Sequence[str]]) -> tuple[Estimate, ...]:
+def estimates_of(
+    item: Scored, ask_id: str | None, statuses: Sequence[Sequence[str]], is_prefix: bool = False
+) -> tuple[Estimate, ...]:
     """One Estimate per output of the metric. value is None where no document could be scored.
 
-    ask_id: of the cell, None where there is no run. statuses: per document, of its samples.
+    ask_id: of the cell, None where there is no run. statuses: per document, of its samples. is_prefix: the run holds
+    more documents than these.
     """
     n = item.plan.n
     shared = {
@@ -152,18 +155,23 @@ def estimates_of(item: Scored, ask_id: str | None, statuses: Sequence[Sequence[s
         "n_unparsed": sum(v.state is State.UNPARSED for head in item.verdicts for v in head),
     }
     return tuple(
-        _estimate(item, ask_id, output, error, shared)
+        _estimate(item, ask_id, output, error, shared, len(item.docs) if is_prefix else None)
         for output, error in zip(item.metric.outputs(), item.errors, strict=True)
     )
 
 
 def _estimate(
-    item: Scored, ask_id: str | None, output: Output, error: OutputError, shared: Mapping[str, Any]
+    item: Scored,
+    ask_id: str | None,
+    output: Output,
+    error: OutputError,
+    shared: Mapping[str, Any],
+    docs: int | None,
 ) -> Estimate:
     # The rule of the error, not what the data made of it (Wilson, t): a run that grows keeps its signatures.
     signature = naming.signature(
         item.metric, output, scorer=item.plan.scorer, n=item.shared_n, error=output.error.value, ask_id=ask_id,
-        evalrun_version=__version__,
+        evalrun_version=__version__, docs=docs,
     )  # fmt: skip
     return Estimate(
         display=naming.display_name(item.metric, output, item.plan.given, item.plan.is_service),

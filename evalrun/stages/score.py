@@ -84,13 +84,17 @@ def _log_name(run_folder: Run, stage: str, model: str, cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class _Saved:
-    """The documents of a cell and their answers. holes: (document, sample) pairs that have no row. notes: for the log."""
+    """The documents of a cell and their answers.
+
+    holes: (document, sample) pairs that have no row. notes: for the log. is_prefix: the run holds more documents.
+    """
 
     docs: list[Doc]
     samples: list[Samples]
     statuses: list[list[str]]
     holes: list[tuple[str, int]]
     notes: tuple[str, ...] = ()
+    is_prefix: bool = False
 
 
 def _saved_rows(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> _Saved | None:
@@ -101,7 +105,8 @@ def _saved_rows(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = No
         if is_eval:
             raise Fault(_no_rows(run_folder, cell, model))
         return None
-    docs = [s.doc for s in doc_store.read_docs(run_folder, model, cell.name)][: cell.limit]
+    every = [s.doc for s in doc_store.read_docs(run_folder, model, cell.name)]
+    docs = every[: cell.limit]
     has_rows = run_folder.predictions_file(model, cell.name).exists() or run_folder.shards(model, cell.name)
     answers = predictions.read_answers(run_folder, model, cell.name) if has_rows else None
     needed = max(m.n for m in cell.metrics)
@@ -109,6 +114,7 @@ def _saved_rows(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = No
     if needed > stored_n:
         raise Fault(_too_few(run_folder, cell, needed, stored_n))
     saved = _Saved(docs, *_samples(docs, answers.by_doc if answers is not None else {}, cell.n), _notes_of(answers))
+    saved = replace(saved, is_prefix=len(docs) < len(every))
     if saved.holes and is_eval:
         raise Fault(f"{run_folder.path}: {_holes(cell, saved, reason)}. --resume asks for the missing rows.")
     return saved
@@ -129,7 +135,8 @@ def _notes_of(answers: predictions.Answers | None) -> tuple[str, ...]:
 def _no_rows(run_folder: Run, cell: Cell, model: str) -> str:
     return (
         f"There are no saved predictions of model {model}, task {cell.name}: expected "
-        f"{run_folder.predictions_file(model, cell.name)}. Run --mode infer first; --resume goes on with this run."
+        f"{run_folder.predictions_file(model, cell.name)} and the documents beside it, "
+        f"{run_folder.docs_file(model, cell.name).name}. Run --mode infer first; --resume goes on with this run."
     )
 
 
@@ -153,7 +160,11 @@ def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: _S
         log.line(line)
     for line in [line for item in scored for line in item.notes]:
         log.line(line)
-    verdicts.write_verdicts(run_folder, model, cell.name, {s: j.by_key(docs) for s, j in judged.items()})
+    rows = {signature: found.by_key(docs) for signature, found in judged.items()}
+    if saved.is_prefix:  # the verdicts of the other documents stay
+        old = verdicts.read_verdicts(run_folder, model, cell.name)
+        rows = {signature: {**old.get(signature, {}), **found} for signature, found in rows.items()}
+    verdicts.write_verdicts(run_folder, model, cell.name, rows)
     _write_statistics(run_folder, model, cell, docs, scored)
     return _record(plan, cell, blank, saved, judged, scored)
 
@@ -240,7 +251,9 @@ def _record(
         reason=reason,
         log=log,
         counts=counts,
-        estimates=tuple(e for item in scored for e in estimates_of(item, cell.ask_id, saved.statuses)),
+        estimates=tuple(
+            e for item in scored for e in estimates_of(item, cell.ask_id, saved.statuses, saved.is_prefix)
+        ),
         notes=_notes(cell, scored),
     )
 

@@ -20,6 +20,7 @@ from evalrun.plan import find
 from evalrun.stages.groups import groups, with_groups
 from evalrun.stages.table import SummarySettings, md_text, print_table, txt_text
 from evalrun.stages.table.blocks import MetricRow, blocks, has_number, is_shown
+from evalrun.store import docs as doc_store
 from evalrun.store.disk import cannot_write, write_text_atomic
 from evalrun.store.layout import Run
 from evalrun.store.results import read_record
@@ -193,7 +194,13 @@ def stored_records(run_folder: Run, plan: Plan) -> list[Record]:
     Fault where no cell has any.
     """
     found = [read_record(run_folder, plan.model.name, cell.name) for cell in plan.cells]
-    records = [_with_note_of_old(record, plan.max_error_rate) for record in found if record is not None]
+    records = [
+        _with_note_of_fewer(
+            _with_note_of_old(record, plan.max_error_rate), doc_store.count(run_folder, record.model, record.task)
+        )
+        for record in found
+        if record is not None
+    ]
     if not records:
         raise Fault(f"{run_folder.path} has no results yet. Score it first: --mode eval --reuse {run_folder.path}.")
     return records
@@ -208,3 +215,15 @@ def _with_note_of_old(record: Record, max_error_rate: float) -> Record:
     names = ", ".join(dict.fromkeys(old))
     note = f"{names}: scored before failed samples were asked again; --mode eval with these metrics scores them anew"
     return replace(record, notes=(*record.notes, note))
+
+
+def _with_note_of_fewer(record: Record, n_stored: int | None) -> Record:
+    """The record with a note on numbers of fewer documents than the run holds now."""
+    if n_stored is None:
+        return record
+    notes = [
+        f"{e.display}: over {e.n_docs} of the {n_stored} documents of the run"
+        for e in record.estimates
+        if e.n_docs < n_stored
+    ]
+    return replace(record, notes=(*record.notes, *dict.fromkeys(notes)))
