@@ -7,13 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from evalrun.version import __version__
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from evalrun.metrics.base import Metric
     from evalrun.stages.direct import Scores
 
-__version__ = "0.1.0"
+__all__ = ["__version__", "results", "score"]
 
 
 def results(run: str | os.PathLike[str] = "latest") -> pd.DataFrame:

@@ -25,7 +25,7 @@ def _dispatch(words: list[str]) -> int:
         print(HELP)
         return 0 if words else 2
     if "--version" in words:
-        from evalrun import __version__
+        from evalrun.version import __version__
 
         print(f"evalrun {__version__}")
         return 0

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from evalrun import __version__
 from evalrun.errors import Fault
 from evalrun.interop.columns import Imported, read
 from evalrun.plan import build, to_json
@@ -16,6 +15,7 @@ from evalrun.store import docs as doc_store
 from evalrun.store.layout import Run, write_text_atomic
 from evalrun.store.predictions import Writer
 from evalrun.types import Cell, Plan
+from evalrun.version import __version__
 
 
 class _Parser(argparse.ArgumentParser):

@@ -8,7 +8,6 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evalrun import __version__
 from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig
 from evalrun.errors import Fault, unknown
 from evalrun.plan import own_metrics, secrets
@@ -16,6 +15,7 @@ from evalrun.plan.address import ask_id, asked_of, task_version
 from evalrun.plan.json_form import FORMAT_VERSION
 from evalrun.plan.samples import MOST_SAMPLES, Said, Wish, positive_int, refuse_bad_sampling, resolve, warm
 from evalrun.types import Cell, DatasetPlan, FewshotPlan, MetricPlan, ModelPlan, Pairs, Plan, PromptPlan, Sampling
+from evalrun.version import __version__
 
 CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter", "text")}
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalrun import __version__
 from evalrun.metrics import naming
 from evalrun.metrics.base import Matrix, Metric, Output, Statistic
 from evalrun.stages.output_error import OutputError, error_of
 from evalrun.stats.clustered import FEW, cluster_codes
 from evalrun.types import Answer, Doc, Estimate, MetricPlan, Samples, State, Status, Verdict
+from evalrun.version import __version__
 
 
 @dataclass(frozen=True)

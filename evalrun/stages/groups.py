@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from evalrun import __version__
 from evalrun.metrics import naming
 from evalrun.stages.table.blocks import Lane, lanes
 from evalrun.stats.groups import ALL, Member, average, group_names
 from evalrun.types import Counts, Estimate, Record
+from evalrun.version import __version__
 
 _Key: TypeAlias = tuple[str, str, bool, str]
 """Shown name, unit, direction, and what tells two numbers of one name in one task apart: numbers that may be averaged."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from evalrun import __version__, backends
+from evalrun import backends
 from evalrun.backends.base import Backend, document_seed
 from evalrun.errors import Fault, TaskFailure
 from evalrun.metrics import make_metric, make_scorer
@@ -24,6 +24,7 @@ from evalrun.store.predictions import Writer
 from evalrun.tasks import fewshot, prompt, rows
 from evalrun.tasks.docs import make_docs
 from evalrun.types import Cell, Doc, Key, Kind, Message, Plan, Reply
+from evalrun.version import __version__
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from evalrun import __version__
 from evalrun.errors import Fault, visible
 from evalrun.store.columns import column
 from evalrun.store.disk import replacing
+from evalrun.version import __version__
 
 Batch: TypeAlias = Any
 """A pyarrow RecordBatch."""

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from evalrun import __version__
 from evalrun.errors import Fault, visible
 from evalrun.store.disk import alone_in, write_text_atomic
 from evalrun.store.layout import Run
 from evalrun.store.strict import from_json, number, plain, to_json
 from evalrun.types import Counts, Estimate, Record
+from evalrun.version import __version__
 
 FORMAT_VERSION = 1
 

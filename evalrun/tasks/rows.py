@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -130,8 +131,16 @@ def _files(dataset: DatasetPlan, base_dir: Path | None) -> list[Path]:
     path = _resolved(dataset.path, base_dir)
     if path.is_dir():
         return _files_of_split(path, dataset)
+    if path.is_symlink() and not path.exists():
+        raise Fault(
+            f"dataset.path={visible(str(path))} is a link to {visible(os.readlink(path))}, which is not there."
+        )
     if not path.exists():
         raise Fault(_no_such_file(path))
+    if not path.is_file():
+        raise Fault(
+            f"dataset.path={visible(str(path))} is no regular file (a pipe or a device), so it cannot be read."
+        )
     if _form(path.name) is None:
         kinds = ", ".join(_FORMS)
         raise Fault(f"dataset.path={visible(str(path))} has no suffix that says how to read it. Allowed: {kinds}.")
