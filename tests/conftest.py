@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("COLUMNS", "200")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads: the machine may be busy
+
+# A background job of a shell ignores SIGINT, and so would every process that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine makes examples slow; that says nothing about the code.
 settings.register_profile("evalrun", deadline=None, suppress_health_check=[HealthCheck.too_slow])
