@@ -26,7 +26,7 @@ ASKED = [
     "dataset.revision=r", "dataset.columns.query=q", "dataset.filter.level=5", "seed=1",
     "tasks.gsm8k.prompt.template=t {{ query }}", "tasks.gsm8k.prompt.answer=a", "tasks.gsm8k.prompt.system=s",
     "tasks.gsm8k.fewshot.n=1", "tasks.gsm8k.fewshot.rule=random", "tasks.gsm8k.fewshot.seed=1",
-    "tasks.gsm8k.sampling.max_tokens=5", "tasks.gsm8k.sampling.stop=[y]", "tasks.gsm8k.subsets=[s]",
+    "tasks.gsm8k.sampling.max_tokens=5", "tasks.gsm8k.sampling.stop=[y]",
 ]  # fmt: skip
 NOT_ASKED = [
     "model.path=/other/place/tiny", "model.path=./tiny", "dataset.path=x.jsonl", "dataset.path=~/x.jsonl",
@@ -61,6 +61,15 @@ def test_what_changes_the_address_and_what_does_not() -> None:
     assert [word for word, found in zip(ASKED, others, strict=True) if found == base] == []
     assert len(set(others)) == len(others)
     assert [w for w, found in zip(NOT_ASKED, addresses(NOT_ASKED), strict=True) if found != base] == []
+
+
+def test_a_subset_changes_the_address() -> None:
+    words = [*BASE, "dataset.name={subset}", "tasks.gsm8k.subsets=[s]"]
+    cells = [
+        build(composed(read([*words[:-1], f"tasks.gsm8k.subsets=[{name}]"]).overrides)).cells[0] for name in "st"
+    ]
+    assert [cell.name for cell in cells] == ["gsm8k:s", "gsm8k:t"]
+    assert len({cell.ask_id for cell in cells}) == 2
 
 
 def test_every_field_of_the_schema_is_judged() -> None:

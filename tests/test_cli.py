@@ -307,7 +307,7 @@ def test_sigterm_is_143(small: Bench, tmp_path: Path) -> None:
         ("evalrun task=gs", ["task=gsm8k"]),
         ("evalrun task=[gs", ["task=[gsm8k"]),
         ("evalrun task=[gsm8k,de", ["task=[gsm8k,demo_math"]),
-        ("evalrun metric=pa", ["metric=pass_at_k"]),
+        ("evalrun metric=pass_a", ["metric=pass_at_k"]),
         ("evalrun --mode ", ["all", "eval", "infer", "viz"]),
         ("evalrun --mode eval task=d", ["task=demo_math"]),
         ("evalrun --d", ["--debug", "--dry-run"]),

@@ -15,6 +15,7 @@ from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig, fi
 from evalrun.config.composing import composed
 from evalrun.config.keys import Kind, all_keys, kind
 from evalrun.errors import Fault
+from evalrun.metrics import parameter_defaults
 from evalrun.plan import build
 from evalrun.plan.build import wishes_of
 
@@ -249,7 +250,7 @@ def test_cf_001_pipe_and_colon() -> None:
 def test_cf_002_metric_string_bare_and_quoted() -> None:
     for word in words_of("CF-002"):
         config = composed(read([word]).overrides)
-        assert config.metrics == {"pass_at_k": {"k": 10, "n": 16, "scorer": None, "threshold": 1.0}}
+        assert config.metrics == {"pass_at_k": {**parameter_defaults()["pass_at_k"], "k": 10, "n": 16}}
         (metric,) = build(config, read([word]).overrides).cells[0].metrics
         assert (metric.key, metric.given, metric.n) == ("pass_at_k", ("k", "n"), 16)
 

@@ -229,19 +229,6 @@ def test_100k_rows_take_linear_time(tmp_path: Path) -> None:
     assert took[1] < 0.5 + 30 * took[0]
 
 
-def test_a_pipe_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.jsonl")
-    with pytest.raises(Fault, match="is no regular file"):
-        load_rows(DatasetPlan(str(tmp_path / "pipe.jsonl")))
-
-
-@pytest.mark.parametrize("target", ["nowhere.jsonl", "link.jsonl"])
-def test_a_broken_link_is_said(tmp_path: Path, target: str) -> None:
-    (tmp_path / "link.jsonl").symlink_to(target)
-    with pytest.raises(Fault, match=f"is a link to {target}, which is not there"):
-        load_rows(DatasetPlan(str(tmp_path / "link.jsonl")))
-
-
 # ---- finding files --------------------------------------------------------------------------------------------
 
 

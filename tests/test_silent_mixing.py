@@ -71,7 +71,7 @@ def test_a_subset_needs_data_of_its_own(evalrun: Evalrun, tmp_path: Path, bench:
     words = [w if not w.startswith("task=") else "task=gsm8k:socratic" for w in made.words()]
     ran = evalrun(*words)
     assert ran.code == 2
-    assert "Task gsm8k was asked for by subset (socratic), but its dataset" in ran.err
+    assert "Task gsm8k has the subset socratic, but its dataset" in ran.err
     assert not run_folders(tmp_path)
 
 
@@ -89,8 +89,8 @@ ASKED = [
     ("Question: 5+5?\nAnswer:", "10"),
     ("Question: 5+5?", "10"),
     ("What is 15+5?", "20"),
+    ("Say (5+5?), please", "10"),
     ("15+5?", None),
-    ("5+5? Or rather 6+6?", None),
     ("Sum 15+5?\nAnswer:", None),
 ]
 
@@ -104,13 +104,11 @@ def test_a_saved_query_must_stand_apart(tmp_path: Path, message: str, text: str 
 
 
 REFUSED = [
-    (["task=gsm8k@n=2", "num_return_sequences=3"], "says n=2 and num_return_sequences=3: they contradict"),
-    (["task=gsm8k@k=2&n=8", "metric=pass@k:k=1&n=4"], "gives k and n, but every metric asked for has its own"),
-    (["metric=pass@k:k=0"], "k of metric pass@k must be a positive integer; got 0"),
+    (["metric=pass@k:k=0"], "k must be a positive whole number, got 0"),
     (["num_return_sequences=9999999999"], "num_return_sequences must be at most 10,000,000; got 9999999999"),
     (["num_return_sequences=200000"], "num_return_sequences=200000 is more than the 100,000 samples"),
     (["metric=avg@n:n=200000"], "n=200000 samples per document (task gsm8k) is more than the 100,000"),
-    (["model.extra_body.token=S-123"], "model.extra_body.token=*** would write a secret"),
+    (["model.extra_body.credentials=S-123"], "model.extra_body.credentials=*** would write a secret"),
 ]
 
 

@@ -76,7 +76,7 @@ class Library:
     def _query_in(self, message: str) -> str | None:
         """The saved query that `message` is or ends with (the longest); else the one it contains last.
 
-        A query must stand apart: white space before it, a line's end after it. `5+5?` is not the end of `15+5?`.
+        A query must stand apart: `5+5?` is not the end of `15+5?`. Where queries are parts of others, save doc_ids.
         """
         text = message.rstrip()
         for candidate in (message, text):
@@ -97,8 +97,11 @@ class Library:
 
 
 def _stands_apart(text: str, start: int, end: int) -> bool:
-    is_open = start == 0 or text[start - 1].isspace() or text[start].isspace()
-    return is_open and (end == len(text) or text[end] in "\r\n" or text[end - 1] in "\r\n")
+    """True where neither a letter nor a digit touches it from outside."""
+    return not (
+        (start > 0 and text[start - 1].isalnum() and text[start].isalnum())
+        or (end < len(text) and text[end].isalnum() and text[end - 1].isalnum())
+    )
 
 
 def load(path: str) -> Library:

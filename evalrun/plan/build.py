@@ -185,9 +185,10 @@ def _check_task(name: str, task: TaskConfig) -> None:
         raise Fault(f"tasks.{name}.fewshot.rule must be first or random; got {task.fewshot.rule!r}.")
     where = [task.dataset.path, task.dataset.name, task.dataset.split, *task.dataset.filter.values()]
     if task.subsets and not any("{subset}" in str(value) for value in where):
+        asked = f"{len(task.subsets)} subsets" if len(task.subsets) > 1 else f"the subset {task.subsets[0]}"
         raise Fault(
-            f"Task {name} was asked for by subset ({', '.join(task.subsets)}), but its dataset ({task.dataset.path}) is "
-            "the same for all. Write {subset} into dataset.path, dataset.name, dataset.split or a dataset.filter value."
+            f"Task {name} has {asked}, but its dataset ({task.dataset.path}) is the same for all. "
+            "Write {subset} into dataset.path, dataset.name, dataset.split or a dataset.filter value."
         )
     form = task.dataset.gold_form
     if form is not None and form not in CHOICES["gold_form"]:

@@ -76,8 +76,6 @@ def resolve(
     _refuse_unknown_task_params(wanted, said)
     plans = tuple(_decide(wish, said, extract) for wish in wanted)
     asked = said.num_return_sequences
-    if not said.is_stored:
-        _refuse_unused(plans, said)
     for plan in plans:
         if asked is not None and plan.n > asked and not said.is_stored:
             raise Fault(
@@ -85,23 +83,6 @@ def resolve(
                 f"needs ({dict(plan.origins).get('n', 'n = k')}). Raise num_return_sequences to {plan.n}, or lower n."
             )
     return plans
-
-
-def _refuse_unused(plans: Sequence[MetricPlan], said: Said) -> None:
-    """Fault where the task string's n contradicts num_return_sequences, or no metric takes what it says."""
-    n, asked = said.task_params.get("n"), said.num_return_sequences
-    if n is not None and asked is not None and n != asked:
-        raise Fault(
-            f"The task string of {said.where} says n={n} and num_return_sequences={asked}: they contradict each other. "
-            "Say one of them."
-        )
-    taken = {name for plan in plans for name, origin in plan.origins if origin == "task string"}
-    unused = sorted(name for name in said.task_params if name in ("k", "n") and name not in taken)
-    if unused:
-        raise Fault(
-            f"The task string of {said.where} gives {' and '.join(unused)}, but every metric asked for has its own. Leave "
-            "them out of the task string, or out of metric=."
-        )
 
 
 def _refuse_unanswered(key: str, task: str, backend: str) -> None:
@@ -179,7 +160,8 @@ def _decide_counts(
             )
         params["k"], origins["k"] = params["n"], "k = n"
     for draw in params["k"] if isinstance(params.get("k"), list | tuple) else [params.get("k", 1)]:
-        positive_int(draw, f"k of metric {METRICS.get(key).display}")
+        if isinstance(draw, bool) or not isinstance(draw, int) or draw < 1:
+            raise Fault(f"Metric {METRICS.key(key)!r}: k must be a positive whole number, got {draw!r}.")
     if "n" in names and "n" not in params:
         k = params.get("k", said.task_params.get("k"))
         if k is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from evalrun.errors import Fault
 
 _SECRET_KEY = re.compile(
-    r"(^|[._])(api-?key|apikey|hf_token|token|authorization|auth|credentials?|secret|bearer|passwd|pwd)$", re.I
+    r"(^|[._])(api-?key|apikey|hf_token|authorization|auth|credentials?|secret|bearer|passwd|pwd)$", re.I
 )
 _SECRET_ENDING = re.compile(r"(api_key|_secret|access_token|auth_token|password)$", re.I)
 # A mapping written as one value: model.extra_body={api_key: ...}
