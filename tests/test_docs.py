@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -143,7 +144,6 @@ def test_an_answer_that_names_no_option_is_a_fault() -> None:
 @pytest.mark.parametrize(
     ("value", "gold"),
     [
-        ("", ("",)),
         (0, ("0",)),
         (Number("2.50"), ("2.50",)),
         (True, ("true",)),
@@ -335,3 +335,16 @@ def test_where_examples_come_from() -> None:
         Fault, match=r"fewshot\.split=train cannot be taken from dataset\.path=a\.jsonl, .*fewshot\.path=FILE"
     ):
         pool_dataset(DatasetPlan("a.jsonl"), train)
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"query": "q", "gold": ""}, "row 1 of a.jsonl has an empty answer: dataset.columns.gold reads ''"),
+        ({"query": "q", "gold": ["a", " "]}, "has an empty answer"),
+        ({"query": "q", "gold": 0, "o": ["", "B"]}, "has an empty option: dataset.columns.choices reads ''"),
+    ],
+)
+def test_empty_options_and_answers_are_refused(row: dict[str, Any], says: str) -> None:
+    with pytest.raises(Fault, match=re.escape(says)):
+        docs_of([row], (("choices", "o"),) if "o" in row else ())

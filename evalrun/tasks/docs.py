@@ -133,7 +133,7 @@ class _Table:
                 f"{self.rows.place(i)}: dataset.columns.choices reads {_shown(value)}. Allowed: a column that holds "
                 "a list of options, or a list of columns ([A,B,C,D])."
             )
-        return tuple(self._text(each, i, "choices") for each in value)
+        return tuple(self._filled(each, i, "choices") for each in value)
 
     def _present_options(self, values: list[Any], i: int) -> tuple[str, ...]:
         texts = [None if is_absent(value) or value == "" else self._text(value, i, "choices") for value in values]
@@ -153,9 +153,17 @@ class _Table:
         if not values or any(is_absent(each) for each in values):
             raise Fault(f"{self.rows.place(i)} has no answer: dataset.columns.gold reads {_shown(value)}.")
         if not choices:
-            return tuple(self._text(each, i, "gold") for each in values)
+            return tuple(self._filled(each, i, "gold") for each in values)
         places = [place for each in values for place in self._places(each, choices, i)]
         return tuple(dict.fromkeys(places))
+
+    def _filled(self, value: Any, i: int, field: str) -> str:
+        """The text; Fault where it is empty: an empty answer matches everything or nothing, and has no length."""
+        text = self._text(value, i, field)
+        if not text.strip():
+            what = "option" if field == "choices" else "answer"
+            raise Fault(f"{self.rows.place(i)} has an empty {what}: dataset.columns.{field} reads {_shown(value)}.")
+        return text
 
     def _places(self, value: Any, choices: tuple[str, ...], i: int) -> tuple[int, ...]:
         form, base = self.dataset.gold_form, self.dataset.index_base
