@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from conftest import Evalrun, results_of, run_folders, write_bench
 import evalrun as package
 from evalrun.backends.base import answered
 from evalrun.errors import Fault
-from evalrun.metrics import learned
+from evalrun.metrics import METRICS, learned
 from evalrun.metrics.judged import mean_rating, parse_rating
 from evalrun.stats.bootstrap import replicates_of_rows
 from evalrun.stats.groups import Member, aggregate
@@ -266,3 +267,26 @@ def test_st_013_failed_requests_count_as_wrong(evalrun: Evalrun, tmp_path: Path)
         wanted("ST-013")["accuracy"], wanted("ST-013")["n_total"], wanted("ST-013")["n_error"],
     )  # fmt: skip
     assert estimate["bounds"] == [0.3, 0.7]
+
+
+@pytest.mark.parametrize(
+    ("metric", "doc", "says"),
+    [
+        ("drop", {"gold_spans": [["a", "b"]], "pred": ["a", "b"]}, "`pred` is one answer, a text"),
+        ("word_perplexity", {"text": "ab", "logprobs": [1.5]}, "logarithms of probabilities, at most 0; got 1.5"),
+        ("loglikelihood_acc", {"choices": ["a", "b"], "gold_index": 0, "logprobs": [-1, 0.5]}, "at most 0; got 0.5"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(metric: str, doc: dict[str, Any], says: str) -> None:
+    with pytest.raises(Fault, match=re.escape(says)):
+        package.score(metric, [doc])
+
+
+def test_ter_may_pass_100(evalrun: Evalrun) -> None:
+    assert value("ter", [{"preds": ["c d e f g h"], "golds": ["a b"]}]) == pytest.approx(300.0)
+    assert "[0, inf)" in evalrun("list", "metrics", "ter").out
+
+
+@pytest.mark.parametrize("name", ["mc1", "mc2", "truthfulqa_mc1", "truthfulqa_mc2"])
+def test_the_outputs_of_truthfulqa_are_names(name: str) -> None:
+    assert METRICS.key(name) == "truthfulqa_mc_metrics"

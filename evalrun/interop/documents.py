@@ -64,6 +64,11 @@ def read(given: Mapping[str, Any], place: int, where: str, shared: Mapping[str, 
         raise Fault(f"{where}: a document is a mapping such as {{'golds': ..., 'preds': ...}}; got {_shown(given)}.")
     at = _Values({**(shared or {}), **given}, where)
     counts = at.counts()
+    if isinstance(at.given.get("pred"), list | tuple):
+        raise Fault(
+            f"{where}: `pred` is one answer, a text; got {_shown(at.given['pred'])}. Several answers go into `preds`; "
+            "spans of one answer are written as one text."
+        )
     texts = at.texts("preds") or at.texts("pred")
     samples = Samples(texts, (False,) * len(texts)) if texts else None
     if counts is not None:
@@ -132,7 +137,13 @@ class _Values:
 
     def floats(self, key: str) -> tuple[float, ...] | None:
         value = self.given.get(key)
-        return None if value is None else tuple(self._number(key, e) for e in self._list(key, value, "a list"))
+        if value is None:
+            return None
+        found = tuple(self._number(key, e) for e in self._list(key, value, "a list"))
+        above = [number for number in found if number > 1e-6]
+        if above:
+            raise Fault(f"{self.where}: {key} are natural logarithms of probabilities, at most 0; got {above[0]:g}.")
+        return found
 
     def name(self, key: str) -> str | None:
         value = self.given.get(key)

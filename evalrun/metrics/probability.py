@@ -112,6 +112,7 @@ class TruthfulqaMcMetrics(ChoiceMetric):
 
     name: ClassVar[str] = "truthfulqa_mc_metrics"
     display: ClassVar[str] = "truthfulqa_mc_metrics"
+    aliases: ClassVar[tuple[str, ...]] = ("truthfulqa_mc1", "truthfulqa_mc2", "mc1", "mc2")
     source: ClassVar[str] = "Lin et al. 2022 (TruthfulQA, arXiv 2109.07958), MC1 and MC2"
 
     @property

@@ -253,7 +253,7 @@ class ChrfPlusPlus(CharacterF):
 class Ter(CorpusMetric):
     """Translation edit rate: edits and shifts of words / mean length of the references. Lower is better.
 
-    Range from 0, in percent; it may pass 100. Of several references the one with the fewest edits counts. Case is
+    Range [0, inf), in percent; it may pass 100. Of several references the one with the fewest edits counts. Case is
     ignored unless case_sensitive; normalized cuts punctuation off (with asian_support also CJK characters
     one by one); no_punct removes it.
     """
