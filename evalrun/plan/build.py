@@ -13,10 +13,33 @@ from evalrun.errors import Fault, unknown
 from evalrun.plan import own_metrics, secrets
 from evalrun.plan.address import ask_id, asked_of, task_version
 from evalrun.plan.json_form import FORMAT_VERSION
-from evalrun.plan.samples import MOST_SAMPLES, Said, Wish, positive_int, refuse_bad_sampling, resolve, warm
-from evalrun.types import Cell, DatasetPlan, FewshotPlan, MetricPlan, ModelPlan, Pairs, Plan, PromptPlan, Sampling
+from evalrun.plan.samples import (
+    MOST_SAMPLES,
+    Said,
+    Wish,
+    kinds_of,
+    positive_int,
+    refuse_bad_sampling,
+    resolve,
+    warm,
+)  # fmt: skip
+from evalrun.types import (
+    Cell,
+    DatasetPlan,
+    DeployPlan,
+    FewshotPlan,
+    Kind,
+    MetricPlan,
+    ModelPlan,
+    Pairs,
+    Plan,
+    PromptPlan,
+    Sampling,
+)  # fmt: skip
 from evalrun.version import __version__
 
+BOUNDARIES = ("joint", "separate")
+LATER_DEFAULTS = {"token_boundary", "n_per_request", "request_burst"}  # absent: as ModelPlan says
 CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter", "text")}
 
 
@@ -61,6 +84,7 @@ def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, 
         summary=_pairs(vars(config.summary)),
         max_error_rate=_error_rate(config.max_error_rate),
         metric_files=own_metrics.recorded(config),
+        deploy=_deploy_plan(config),
         versions=(("evalrun", __version__), ("python", platform.python_version())),
     )
 
@@ -95,7 +119,9 @@ def _cells(
     if not wishes:
         raise Fault(f"Task {name} has no metric. Say metric=accuracy, or give the task's file a `metrics:` entry.")
     metrics = resolve(wishes, said, task.extract, is_own, config.model.backend)
-    n = max([m.n for m in metrics] + ([said.num_return_sequences] if said.num_return_sequences else []))
+    kinds = kinds_of(metrics)
+    asked_n = [said.num_return_sequences] if said.num_return_sequences and Kind.GENERATE.value in kinds else []
+    n = max([m.n for m in metrics] + asked_n)
     sampling, origins = _sampling(config, name, task, n)
     own_limit = positive_or_none(task.limit, f"tasks.{name}.limit")
     subsets: list[str | None] = [*task.subsets] or [None]
@@ -118,6 +144,7 @@ def _cells(
             metrics=metrics,
             origins=(*origins, ("n", _n_origin(metrics, n, said))),
             task_params=_pairs(said.task_params),
+            kinds=kinds,
         )
 
 
@@ -174,6 +201,16 @@ def _check_model(model: ModelConfig) -> None:
     for key in ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s"):
         if not 0 < getattr(model, key) < math.inf:
             raise Fault(f"model.{key} must be above 0 seconds, and finite; got {getattr(model, key)}.")
+    if model.token_boundary not in (None, *BOUNDARIES):
+        raise unknown("token boundary", model.token_boundary, BOUNDARIES, "model.token_boundary")
+    if str(model.n_per_request) not in ("None", "1", "all"):
+        raise Fault(
+            f"model.n_per_request must be 1 (one request per sample) or all (one per document); got {model.n_per_request}."
+        )
+    if model.request_rate is not None and not 0 < model.request_rate < math.inf:
+        raise Fault(f"model.request_rate must be above 0 requests/s, and finite; got {model.request_rate}.")
+    if model.request_burst is not None:
+        positive_int(model.request_burst, "model.request_burst")
 
 
 def _check_task(name: str, task: TaskConfig) -> None:
@@ -208,7 +245,10 @@ def _named(value: Any, subset: str | None) -> Any:
 
 def _model_plan(model: ModelConfig) -> ModelPlan:
     drawn = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "stop"}
-    values = {k: v for k, v in vars(model).items() if k not in drawn}
+    values = {k: v for k, v in vars(model).items() if k not in drawn and not (v is None and k in LATER_DEFAULTS)}
+    if "n_per_request" in values:
+        values["n_per_request"] = str(values["n_per_request"])
+    values["replicas"] = tuple(model.replicas)
     return ModelPlan(
         **{
             **values,
@@ -217,6 +257,19 @@ def _model_plan(model: ModelConfig) -> ModelPlan:
             "extra_body": _pairs(model.extra_body, "model.extra_body"),
         }
     )
+
+
+def _deploy_plan(config: RunConfig) -> DeployPlan | None:
+    """Only where the run starts the server (model.repo is set)."""
+    if config.model.repo is None:
+        return None
+    deploy = config.deploy
+    for key in ("max_weights_gb", "install_timeout_s", "ready_timeout_s", "stop_timeout_s"):
+        if not 0 < getattr(deploy, key) < math.inf:
+            raise Fault(f"deploy.{key} must be above 0, and finite; got {getattr(deploy, key)}.")
+    if not 0 < deploy.port < 65536:
+        raise Fault(f"deploy.port must be a port, 1 to 65535; got {deploy.port}.")
+    return DeployPlan(**{**vars(deploy), "env": _pairs(deploy.env, "deploy.env")})
 
 
 def _error_rate(rate: float) -> float:

@@ -24,6 +24,7 @@ MOST_SAMPLES = 100_000  # per document
 _READS = {
     Kind.GENERATE: "generated texts",
     Kind.LOGLIKELIHOOD: "log-likelihoods of choices",
+    Kind.UNCONDITIONED: "log-likelihoods of choices without the context",
     Kind.ROLLING: "log-likelihoods of whole texts",
 }
 
@@ -83,6 +84,15 @@ def resolve(
                 f"needs ({dict(plan.origins).get('n', 'n = k')}). Raise num_return_sequences to {plan.n}, or lower n."
             )
     return plans
+
+
+def kinds_of(metrics: Sequence[MetricPlan]) -> tuple[str, ...]:
+    """The request kinds that these metrics read, in the order of Kind."""
+    types = [METRICS.get(plan.key) for plan in metrics]
+    wanted = {each.reads for each in types}
+    if any(each.needs_unconditioned for each in types):
+        wanted.add(Kind.UNCONDITIONED)
+    return tuple(kind.value for kind in Kind if kind in wanted)
 
 
 def _refuse_unanswered(key: str, task: str, backend: str) -> None:

@@ -1,10 +1,23 @@
 """Core types. All frozen, with slots; sequences are tuples; log-probabilities in nats; scores as fractions."""
 
-from evalrun.types.asking import Doc, Generate, Key, Kind, Message, Reply, Request, Sampling, Status
-from evalrun.types.judging import Answer, Choices, Counts, Estimate, Record, Roll, Samples, State, Verdict
+from evalrun.types.asking import (
+    Doc,
+    Generate,
+    Key,
+    Kind,
+    Loglikelihood,
+    Message,
+    Reply,
+    Request,
+    Rolling,
+    Sampling,
+    Status,
+)
+from evalrun.types.judging import Answer, Choices, Counts, Estimate, Lost, Record, Roll, Samples, State, Verdict
 from evalrun.types.planning import (
     Cell,
     DatasetPlan,
+    DeployPlan,
     FewshotPlan,
     Json,
     MetricPlan,
@@ -20,6 +33,7 @@ __all__ = [
     "Choices",
     "Counts",
     "DatasetPlan",
+    "DeployPlan",
     "Doc",
     "Estimate",
     "FewshotPlan",
@@ -27,6 +41,8 @@ __all__ = [
     "Json",
     "Key",
     "Kind",
+    "Loglikelihood",
+    "Lost",
     "Message",
     "MetricPlan",
     "ModelPlan",
@@ -37,6 +53,7 @@ __all__ = [
     "Reply",
     "Request",
     "Roll",
+    "Rolling",
     "Samples",
     "Sampling",
     "State",

@@ -12,6 +12,7 @@ class Kind(StrEnum):
 
     GENERATE = "generate"
     LOGLIKELIHOOD = "loglikelihood"
+    UNCONDITIONED = "unconditioned"  # a log-likelihood without the document's context (PMI)
     ROLLING = "rolling"
 
 
@@ -105,7 +106,41 @@ class Generate:
         return tuple((self.doc_id, Kind.GENERATE.value, i, self.turn) for i in self.indices)
 
 
-Request: TypeAlias = Generate
+@dataclass(frozen=True, slots=True)
+class Loglikelihood:
+    """Ask how likely one continuation is after a context: the sum of its tokens' log-probabilities, in nats.
+
+    index: which choice. messages: the context; empty: none, so that the first token stands after BOS. continuation:
+    the text that is scored, as it stands, leading space and all. is_conditioned False: the context is not the
+    document's own (PMI), and the key's kind is `unconditioned`. is_single_token: the continuation must be one token.
+    """
+
+    doc_id: str
+    index: int
+    messages: tuple[Message, ...]
+    continuation: str
+    is_conditioned: bool = True
+    is_single_token: bool = False
+
+    def keys(self) -> tuple[Key, ...]:
+        """The key of the one reply that this request must bring."""
+        kind = Kind.LOGLIKELIHOOD if self.is_conditioned else Kind.UNCONDITIONED
+        return ((self.doc_id, kind.value, self.index, 0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """Ask how likely a whole text is: the sum over all its tokens, each scored once, the first after BOS. In nats."""
+
+    doc_id: str
+    text: str
+
+    def keys(self) -> tuple[Key, ...]:
+        """The key of the one reply that this request must bring."""
+        return ((self.doc_id, Kind.ROLLING.value, 0, 0),)
+
+
+Request: TypeAlias = Generate | Loglikelihood | Rolling
 """Closed union of the request kinds. A `match` over it ends in `assert_never`."""
 
 

@@ -41,7 +41,12 @@ class Roll:
     n_tokens: int | None = None
 
 
-Answer: TypeAlias = Samples | Choices | Roll
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """No log-probabilities: a request of this document failed for good. Metrics never see it."""
+
+
+Answer: TypeAlias = Samples | Choices | Roll | Lost
 """Closed union: all replies to one document of one request kind."""
 
 

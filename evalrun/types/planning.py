@@ -16,7 +16,12 @@ Pairs: TypeAlias = tuple[tuple[str, Json], ...]
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """Which model answers, and how it is reached. Everything from `batch_size` on never changes an answer's key."""
+    """Which model answers, and how it is reached. Everything from `batch_size` on never changes an answer's key.
+
+    token_boundary: joint or separate, how a token that spans context and continuation is scored. replicas: further
+    base URLs of the same model. n_per_request: "1", or "all" samples of a document in one request. repo, weights:
+    folders of the server under test, which `deploy` starts.
+    """
 
     name: str
     backend: str
@@ -41,6 +46,31 @@ class ModelPlan:
     idle_timeout_s: float = 300.0
     total_timeout_s: float = 1800.0
     extra_body: Pairs = ()
+    token_boundary: str = "joint"
+    replicas: tuple[str, ...] = ()
+    n_per_request: str = "1"
+    request_rate: float | None = None
+    request_burst: int = 1
+    use_proxy: bool = False
+    repo: str | None = None
+    weights: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeployPlan:
+    """How the server under test is installed, started and stopped. python: None is the first python3 on PATH.
+
+    venv: an existing environment for the server; None: one is made beside the run. env: more variables for it.
+    """
+
+    python: str | None = None
+    venv: str | None = None
+    env: Pairs = ()
+    port: int = 8000
+    max_weights_gb: float = 100.0
+    install_timeout_s: float = 3600.0
+    ready_timeout_s: float = 1800.0
+    stop_timeout_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +93,19 @@ class DatasetPlan:
 
 @dataclass(frozen=True, slots=True)
 class PromptPlan:
-    """Jinja2 templates. template renders the question; answer renders a few-shot answer."""
+    """Jinja2 templates. template renders the question; answer renders a few-shot answer.
+
+    For log-likelihoods: continuation renders what is scored of a choice (None: " {{ choice }}"); context, where it is
+    set, renders the question for one choice in place of template; unconditioned is the context of PMI.
+    """
 
     template: str
     answer: str
     system: str | None = None
     separator: str = "\n\n"
+    continuation: str | None = None
+    context: str | None = None
+    unconditioned: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +151,7 @@ class Cell:
     metrics: tuple[MetricPlan, ...]
     origins: tuple[tuple[str, str], ...] = ()
     task_params: Pairs = ()  # k and n as the task string gave them
+    kinds: tuple[str, ...] = ("generate",)  # what the metrics read: the request kinds that are asked
 
     @property
     def name(self) -> str:
@@ -138,4 +176,5 @@ class Plan:
     max_error_rate: float
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    deploy: DeployPlan | None = None  # only where a server is started by the run
     metric_files: tuple[tuple[str, str, str], ...] = ()  # a user's own metrics: name, file, SHA-256 of the file
