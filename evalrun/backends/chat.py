@@ -30,7 +30,7 @@ class Chat:
     def __init__(self, tokenizer: Any, mode: str) -> None:
         self.tokenizer = tokenizer
         self.mode = mode
-        self._prefix_ids, self._prefix = _own_prefix(tokenizer)
+        self.prefix_ids, self._prefix = _own_prefix(tokenizer)
 
     def prompt(self, messages: tuple[Message, ...]) -> Prompt:
         """The prompt as text and tokens.
@@ -38,13 +38,18 @@ class Chat:
         The tokens that the tokenizer puts before every text (BOS) are put before this one unless the text brings
         them. May raise jinja2.TemplateError (a template that refuses a role), ValueError, TypeError.
         """
-        text = self._text(messages)
-        ids = list(self.tokenizer.encode(text, add_special_tokens=False))
-        if self._prefix_ids and ids[: len(self._prefix_ids)] != self._prefix_ids:
-            text, ids = self._prefix + text, self._prefix_ids + ids
-        return Prompt(text, tuple(ids), self.mode == "template" and text.rstrip().endswith(OPEN))
+        text, ids = self.encode(self.text(messages))
+        return Prompt(text, ids, self.mode == "template" and text.rstrip().endswith(OPEN))
 
-    def _text(self, messages: tuple[Message, ...]) -> str:
+    def encode(self, text: str) -> tuple[str, tuple[int, ...]]:
+        """(text, tokens) with the tokenizer's own prefix (BOS) exactly once."""
+        ids = list(self.tokenizer.encode(text, add_special_tokens=False))
+        if self.prefix_ids and ids[: len(self.prefix_ids)] != self.prefix_ids:
+            text, ids = self._prefix + text, self.prefix_ids + ids
+        return text, tuple(ids)
+
+    def text(self, messages: tuple[Message, ...]) -> str:
+        """The messages as one text: by the chat template, or joined by blank lines."""
         if self.mode == "raw":
             return "\n\n".join(message.content for message in messages)
         turns = [{"role": message.role, "content": message.content} for message in messages]
