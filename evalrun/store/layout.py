@@ -86,6 +86,11 @@ class Run:
         """configs/plan.json: the frozen plan."""
         return self.path / "configs" / "plan.json"
 
+    @property
+    def state_file(self) -> Path:
+        """state.json: what the run is doing, and whose process does it."""
+        return self.path / "state.json"
+
     def config_file(self, time: str, pid: int) -> Path:
         """configs/<time>_<pid>.yaml: the composed configuration of one start."""
         return self.path / "configs" / f"{time}_{pid}.yaml"
