@@ -17,10 +17,12 @@ from evalrun.metrics import make_metric, make_scorer
 from evalrun.stages.log import TaskLog
 from evalrun.stages.progress import Progress, TaskProgress
 from evalrun.store import docs as doc_store
+from evalrun.store import predictions as prediction_store
 from evalrun.store import results as result_store
 from evalrun.store.layout import Run
 from evalrun.store.lock import Lock
 from evalrun.store.predictions import Writer
+from evalrun.store.state import Keeper
 from evalrun.tasks import fewshot, prompt, rows
 from evalrun.tasks.docs import make_docs
 from evalrun.types import Cell, Doc, Key, Kind, Message, Plan, Reply
@@ -144,14 +146,18 @@ def _loading(plan: Plan) -> str:
     return f"loading {plan.model.name} ({plan.model.backend})"
 
 
-def run(plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False) -> tuple[Outcome, ...]:
-    """Ask for every key of the cells that is not stored. One Outcome per cell, in order.
+def run(
+    plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False, keeper: Keeper | None = None
+) -> tuple[Outcome, ...]:
+    """Ask for every key of the cells that is not stored. One Outcome per cell, in order. keeper: told how far it is.
 
     An engine that dies fails its cell and, where it cannot be started again, those after it. Fault: the model
     cannot be loaded, or the stored rows were made of other content.
     """
     outcomes = []
-    with Progress() as progress:
+    if keeper is not None:
+        keeper.expect({item.cell.name: (_n_stored(plan, item), len(item.keys())) for item in prepared})
+    with Progress(on_count=None if keeper is None else keeper.count) as progress:
         for item in prepared:
             log_path = (
                 None if is_debug else Run(Path(plan.run_dir)).log_file("infer", plan.model.name, item.cell.name)
@@ -159,6 +165,12 @@ def run(plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False) -> tup
             with TaskLog(log_path) as log:
                 outcomes.append(_ask_cell(plan, item, progress, log))
     return tuple(outcomes)
+
+
+def _n_stored(plan: Plan, item: Prepared) -> int:
+    """How many rows are there before the cell is asked, failures too; at most as many as are wanted."""
+    stored = prediction_store.count(Run(Path(plan.run_dir)), plan.model.name, item.cell.name)
+    return min(stored, len(item.keys()))
 
 
 def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> Outcome:

@@ -59,6 +59,7 @@ class TaskProgress:
             self.failures += 1
         if reply.completion_tokens is not None:
             self.tokens += reply.completion_tokens
+        self._owner.counted(self)
         if self.done >= self.total:
             self.close()
         else:
@@ -103,6 +104,7 @@ class Progress:
 
     stream: where to (default stderr). On a terminal, bars of the open tasks stand below the text and ended tasks
     become lines above them; else the lines of tasks that moved are written at most every `interval_s` seconds.
+    on_count: called with (task, done, total) when a task starts and after each row, to keep the counts elsewhere.
     Leaving the context, also by an interrupt, closes every task and gives the terminal back.
     """
 
@@ -111,8 +113,10 @@ class Progress:
         stream: TextIO | None = None,
         interval_s: float = INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
+        on_count: Callable[[str, int, int], None] | None = None,
     ) -> None:
         self.clock = clock
+        self._on_count = on_count
         self._stream = sys.stderr if stream is None else stream
         self._interval_s = interval_s
         self._tasks: list[TaskProgress] = []
@@ -152,6 +156,7 @@ class Progress:
         """Start a task of `total` rows of which `done` are stored already. One with nothing to do ends at once."""
         handle = TaskProgress(self, name, total, done)
         self._tasks.append(handle)
+        self.counted(handle)
         if done >= total:
             handle.close()
         return handle
@@ -159,6 +164,11 @@ class Progress:
     def note(self, text: str) -> None:
         """Write a line of text; control characters are shown as escapes."""
         self._write(visible(text))
+
+    def counted(self, task: TaskProgress) -> None:
+        """A task has moved: tell who keeps the counts."""
+        if self._on_count is not None:
+            self._on_count(task.name, task.done, task.total)
 
     def tick(self) -> None:
         """Without a terminal: write what moved, if it is time. Called after each row."""
