@@ -55,7 +55,7 @@ def test_examples_stand_before_the_question() -> None:
         separator="\n--\n",
     )
     other = Doc("o", "t", 2, "Third?", ("x", "y"))
-    with pytest.raises(Fault, match=r"no name 'gold_letter' in prompt\.answer \(document o\)"):
+    with pytest.raises(Fault, match=r"no name 'gold_letter' in prompt\.answer \(document o of t\)"):
         render(plan, DOC, (EXAMPLE, other), None)
     plan = PromptPlan(plan.template, " {{ gold }}", separator=plan.separator)
     (message,) = render(plan, DOC, (EXAMPLE, other), None)
@@ -149,7 +149,7 @@ def test_requests_ask_for_what_is_missing_in_order() -> None:
     assert set().union(*(r.keys() for r in made)) == set(keys)
     with pytest.raises(ValueError, match=r"unknown documents: \['w'\]"):
         requests(docs, prompts, cell(), [("w", "generate", 0, 0)], ord)
-    with pytest.raises(ValueError, match="is not the key of a generation"):
+    with pytest.raises(ValueError, match="is not a key of task t"):
         requests(docs, prompts, cell(), [("x", "rolling", 0, 0)], ord)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from evalrun.errors import Fault, unknown, visible
 from evalrun.tasks.rows import Rows, column_of
+from evalrun.tasks.templates import filled, is_template, names_of
 from evalrun.tasks.values import MISSING, as_text, is_absent, jsonable
 from evalrun.types import DatasetPlan, Doc
 
 FIELDS = ("query", "gold", "choices", "id", "cluster", "system")
-GOLD_FORMS = ("auto", "index", "letter", "text")
+GOLD_FORMS = ("auto", "index", "letter", "text", "flags")
 
 
 def make_docs(
@@ -26,10 +27,10 @@ def make_docs(
 ) -> list[Doc]:
     """The first `limit` rows as documents, in the order of the rows.
 
-    dataset.columns maps our field to their column; query and gold are columns of that name where it is silent,
-    the other fields are absent. extra: further names that the templates use; each is a field of
-    dataset.columns or a column. Fault: an unknown field or column, a row without a question or an answer, an
-    answer that names no option, an id that stands twice.
+    dataset.columns maps our field to their column, or to a template over the row's columns; query and gold are
+    columns of that name where it is silent, the other fields are absent; gold: null means that there is none.
+    extra: further names that the templates use; each is a field of dataset.columns or a column. Fault: an unknown
+    field or column, a row without a question or an answer, an answer that names no option, an id that stands twice.
     """
     table = _Table(dataset, rows, limit, tuple(extra))
     docs: list[Doc] = []
@@ -79,17 +80,19 @@ class _Table:
             raise unknown("gold form", dataset.gold_form, GOLD_FORMS, "dataset.gold_form")
         names = _names(dataset, extra)
         self._cells = {
-            field: column_of(rows, name, f"dataset.columns.{field}")
+            field: _cells(rows, name, self.n, f"dataset.columns.{field}")
             for field, name in names.items()
             if isinstance(name, str)
         }
         options = names.get("choices")
         self._options = (
-            [column_of(rows, name, "dataset.columns.choices") for name in options]
+            [_cells(rows, name, self.n, "dataset.columns.choices") for name in options]
             if isinstance(options, tuple)
             else None
         )
-        self._extra = {name: column_of(rows, _extra_column(name, names), "a template's name") for name in extra}
+        self._extra = {
+            name: _cells(rows, _extra_column(name, names), self.n, _extra_key(name, names)) for name in extra
+        }
 
     def query(self, i: int) -> str:
         """The question. Fault where it is absent, blank or not a text."""
@@ -148,7 +151,11 @@ class _Table:
 
     def gold(self, i: int, choices: tuple[str, ...]) -> tuple[str, ...] | tuple[int, ...]:
         """The right answers: places in `choices`, or texts where there are none. A list holds several."""
+        if "gold" not in self._cells:
+            return ()
         value = self._cells["gold"][i]
+        if self.dataset.gold_form == "flags":
+            return self._flagged(value, choices, i)
         values = value if isinstance(value, (list, tuple)) else [value]
         if not values or any(is_absent(each) for each in values):
             raise Fault(f"{self.rows.place(i)} has no answer: dataset.columns.gold reads {_shown(value)}.")
@@ -156,6 +163,17 @@ class _Table:
             return tuple(self._filled(each, i, "gold") for each in values)
         places = [place for each in values for place in self._places(each, choices, i)]
         return tuple(dict.fromkeys(places))
+
+    def _flagged(self, value: Any, choices: tuple[str, ...], i: int) -> tuple[int, ...]:
+        """The places of the ones in a list of 0 and 1 (or false and true), one per option."""
+        flags = [int(each) for each in value if each in (0, 1)] if isinstance(value, (list, tuple)) else []
+        if not choices or len(flags) != len(choices) or len(value) != len(flags) or 1 not in flags:
+            raise Fault(
+                f"{self.rows.place(i)}: the answer {_shown(value)} (dataset.columns.gold) does not mark the "
+                f"{len(choices)} options. Allowed with dataset.gold_form=flags: a list of 0 and 1, one per option, at "
+                "least one of them 1."
+            )
+        return tuple(place for place, flag in enumerate(flags) if flag)
 
     def _filled(self, value: Any, i: int, field: str) -> str:
         """The text; Fault where it is empty: an empty answer matches everything or nothing, and has no length."""
@@ -209,7 +227,8 @@ def _names(dataset: DatasetPlan, extra: tuple[str, ...]) -> dict[str, str | tupl
     for field, column in dataset.columns:
         if field not in FIELDS and field not in extra:
             raise unknown("field", field, [*FIELDS, *extra], "dataset.columns")
-        if column is None and field not in ("query", "gold"):
+        if column is None and field != "query":
+            names.pop(field, None)
             continue
         is_list = field == "choices" and isinstance(column, (list, tuple))
         if is_list:
@@ -226,6 +245,19 @@ def _names(dataset: DatasetPlan, extra: tuple[str, ...]) -> dict[str, str | tupl
             "Keep one of the keys."
         )
     return names
+
+
+def _cells(rows: Rows, source: str, n: int, where: str) -> list[Any]:
+    """A column, or the texts that a template gives for the first n rows. Fault: it reads what is no column."""
+    if not is_template(source):
+        return column_of(rows, source, where)
+    for name in sorted(names_of(source, where) - set(rows.columns)):
+        raise unknown("column", name, rows.columns, f"{rows.source} ({where})")
+    return [filled(source, rows.rows[i], where, rows.place(i)) for i in range(n)]
+
+
+def _extra_key(name: str, names: dict[str, str | tuple[str, ...]]) -> str:
+    return f"dataset.columns.{name}" if name in names else "a template's name"
 
 
 def _extra_column(name: str, names: dict[str, str | tuple[str, ...]]) -> str:

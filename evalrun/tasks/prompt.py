@@ -7,33 +7,71 @@ an unknown name is a Fault.
 Names in a template: query, choices, letters (A, B, ... one per option), subset, is_first (True in the first block
 of the prompt: for an instruction that stands once), and any column of the dataset.
 In `prompt.answer` also: gold (text of the first right answer), golds (all of them), gold_letter (its letter).
+In `prompt.continuation` and `prompt.context` also: choice, its letter, its index from 0.
+
+A log-likelihood has the same prompt for a context. Where prompt.context is set, it stands in place of the template:
+for the question with each choice in turn, for an example with its first right choice, continuation behind it. White
+space that ends a context is scored with the continuation.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
-from evalrun.errors import Fault, unknown, visible
+from evalrun.errors import Fault, unknown
 from evalrun.tasks.docs import letters_of
-from evalrun.types import Cell, Doc, Generate, Key, Kind, Message, PromptPlan
-
-if TYPE_CHECKING:
-    from jinja2 import Environment, Template
+from evalrun.tasks.templates import filled, names_of
+from evalrun.types import Cell, Doc, Generate, Key, Kind, Loglikelihood, Message, PromptPlan, Request, Rolling
 
 QUESTION_NAMES = ("query", "choices", "letters", "subset", "is_first")
 ANSWER_NAMES = (*QUESTION_NAMES, "gold", "golds", "gold_letter")
-_GLOBALS = ("range", "dict", "namespace", "cycler", "joiner")
+CHOICE_NAMES = (*QUESTION_NAMES, "choice", "letter", "index")
+_GOLD_NAMES = frozenset(ANSWER_NAMES) - frozenset(QUESTION_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is sent for one document, each part as far as the cell's request kinds need it.
+
+    messages: of generations. contexts, continuations: one each per choice, as they are scored. unconditioned: the
+    context of PMI, empty where it is none. text: what a rolling request scores, whole.
+    """
+
+    messages: tuple[Message, ...] = ()
+    contexts: tuple[tuple[Message, ...], ...] = ()
+    continuations: tuple[str, ...] = ()
+    unconditioned: tuple[Message, ...] = ()
+    text: str | None = None
+
+
+# ---- checks while planning ------------------------------------------------------------------------------------
+
+
+def _templates(prompt: PromptPlan) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Key, template and our own names of every template that is set."""
+    yield "prompt.template", prompt.template, QUESTION_NAMES
+    yield "prompt.answer", prompt.answer, ANSWER_NAMES
+    for key, source, ours in (
+        ("prompt.continuation", prompt.continuation, CHOICE_NAMES),
+        ("prompt.context", prompt.context, CHOICE_NAMES),
+        ("prompt.unconditioned", prompt.unconditioned, QUESTION_NAMES),
+    ):
+        if source is not None:
+            yield key, source, ours
 
 
 def template_columns(prompt: PromptPlan) -> tuple[str, ...]:
-    """The names in both templates that are not ours: columns of the dataset, sorted. Fault: a broken template."""
-    question, answer = _names(prompt.template, "prompt.template"), _names(prompt.answer, "prompt.answer")
-    for name in sorted(question & {"gold", "golds", "gold_letter"}):
-        raise Fault(f"prompt.template names {name!r}: the question must not hold its answer. prompt.answer may.")
-    return tuple(sorted((question - set(QUESTION_NAMES)) | (answer - set(ANSWER_NAMES))))
+    """The names in all templates that are not ours: columns of the dataset, sorted. Fault: a broken template."""
+    columns: set[str] = set()
+    for key, source, ours in _templates(prompt):
+        names = names_of(source, key)
+        if key != "prompt.answer":
+            for name in sorted(names & _GOLD_NAMES):
+                raise Fault(f"{key} names {name!r}: the question must not hold its answer. prompt.answer may.")
+        columns |= names - set(ours)
+    return tuple(sorted(columns))
 
 
 def check_template(prompt: PromptPlan, known_columns: Iterable[str]) -> None:
@@ -41,12 +79,30 @@ def check_template(prompt: PromptPlan, known_columns: Iterable[str]) -> None:
 
     known_columns: the columns of the dataset and the further fields of dataset.columns.
     """
+    template_columns(prompt)
     known = set(known_columns)
-    for name in template_columns(prompt):
-        if name not in known:
-            is_question = name in _names(prompt.template, "prompt.template")
-            where, ours = ("prompt.template", QUESTION_NAMES) if is_question else ("prompt.answer", ANSWER_NAMES)
-            raise unknown("name", name, [*ours, *known], where)
+    for key, source, ours in _templates(prompt):
+        for name in sorted(names_of(source, key) - set(ours) - known):
+            raise unknown("name", name, [*ours, *known], key)
+
+
+# ---- rendering ------------------------------------------------------------------------------------------------
+
+
+def asked(cell: Cell, doc: Doc, examples: Sequence[Doc], system: str | None) -> Asked:
+    """Everything that the cell's request kinds need of one document, rendered once.
+
+    Fault: a template that fails on this document or gives nothing where there must be a text.
+    """
+    prompt, kinds = cell.prompt, set(cell.kinds)
+    is_choice = not kinds.isdisjoint((Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED))
+    return Asked(
+        messages=render(prompt, doc, examples, system) if Kind.GENERATE in kinds else (),
+        contexts=render_contexts(prompt, doc, examples, system) if is_choice else (),
+        continuations=_continuations(prompt, doc, bool(examples)) if is_choice else (),
+        unconditioned=_unconditioned(prompt, doc) if Kind.UNCONDITIONED in kinds else (),
+        text=rolling_text(prompt, doc) if Kind.ROLLING in kinds else None,
+    )
 
 
 def render(prompt: PromptPlan, doc: Doc, examples: Sequence[Doc], system: str | None) -> tuple[Message, ...]:
@@ -54,50 +110,153 @@ def render(prompt: PromptPlan, doc: Doc, examples: Sequence[Doc], system: str | 
 
     An empty system text means: no system message. Fault: a template that fails on this document, or gives nothing.
     """
-    blocks: list[str] = []
-    for example in examples:
-        names = _values(example) | {"is_first": not blocks}
-        answer_names = names | _answer_values(example)
-        blocks.append(
-            _filled(prompt.template, names, example, "prompt.template")
-            + _filled(prompt.answer, answer_names, example, "prompt.answer")
-        )
-    question = _filled(prompt.template, _values(doc) | {"is_first": not blocks}, doc, "prompt.template")
+    blocks = _blocks(prompt, examples)
+    question = _question(prompt, doc, not blocks)
     if not question.strip():
         raise Fault(f"prompt.template gives an empty prompt for document {doc.id} of {doc.task}.")
-    user = Message("user", prompt.separator.join([*blocks, question]))
-    head = next((text for text in (system, doc.system, prompt.system) if text is not None), "")
-    return (Message("system", head), user) if head else (user,)
+    return _messages(prompt.separator.join([*blocks, question]), prompt, doc, system)
 
 
-def requests(
-    docs: Sequence[Doc],
-    prompts: Mapping[str, tuple[Message, ...]],
-    cell: Cell,
-    missing_keys: Iterable[Key],
-    seed_of: Callable[[str], int],
-) -> Iterator[Generate]:
-    """One request per document that lacks samples, in the order of `docs`, with the missing indices in order.
+def render_contexts(
+    prompt: PromptPlan, doc: Doc, examples: Sequence[Doc], system: str | None
+) -> tuple[tuple[Message, ...], ...]:
+    """The messages that each choice continues, without the white space at their end. Equal ones are one object.
 
-    prompts: document id -> messages. seed_of: document id -> base seed; sample i is drawn with it + i.
-    ValueError: a missing key that belongs to no document or is no generation.
+    A context may be empty: no message at all. Fault: a template that fails on this document.
     """
-    missing: dict[str, set[int]] = {}
-    for doc_id, kind, index, turn in missing_keys:
-        if kind != Kind.GENERATE.value or turn != 0:
-            raise ValueError(f"{(doc_id, kind, index, turn)} is not the key of a generation")
-        missing.setdefault(doc_id, set()).add(index)
-    strangers = missing.keys() - {doc.id for doc in docs}
-    if strangers:
-        raise ValueError(f"missing keys of unknown documents: {sorted(strangers)[:5]}")
-    return (
-        Generate(doc.id, prompts[doc.id], tuple(sorted(missing[doc.id])), cell.sampling, seed_of(doc.id))
-        for doc in docs
-        if doc.id in missing
+    options = _options(doc)
+    blocks = _context_blocks(prompt, examples)
+    made: dict[str, tuple[Message, ...]] = {}
+    contexts = []
+    for question in _questions(prompt, doc, len(options), not blocks):
+        if question not in made:
+            text = prompt.separator.join([*blocks, question])
+            made[question] = _messages(text.removesuffix(_space(prompt, question, bool(blocks))), prompt, doc, system)
+        contexts.append(made[question])
+    return tuple(contexts)
+
+
+def as_scored(prompt: PromptPlan, doc: Doc) -> Doc:
+    """The document as a metric of log-likelihoods sees it: choices are the continuations as sent, golds are indices.
+
+    Without choices, the golds themselves are the choices, and all of them right. Fault: an empty continuation, or a
+    template that fails.
+    """
+    gold = doc.gold if doc.choices else tuple(range(len(doc.gold)))
+    return replace(doc, choices=_continuations(prompt, doc, bool(doc.fewshot)), gold=gold)
+
+
+def rolling_text(prompt: PromptPlan, doc: Doc) -> str:
+    """The text that a rolling request scores: the rendered template, no examples and no system. Fault: it is empty."""
+    text = _question(prompt, doc, True)
+    if not text:
+        raise Fault(f"prompt.template gives an empty text for document {doc.id} of {doc.task}.")
+    return text
+
+
+def move_space(context: str, continuation: str) -> tuple[str, str]:
+    """Context and continuation with the white space that ends the context moved over; joined they are unchanged.
+
+    Tokenizers put a space at the head of a word, so that "Answer: " + "4" has other tokens than "Answer:" + " 4".
+    """
+    bare = context.rstrip()
+    return bare, context[len(bare) :] + continuation
+
+
+def _space(prompt: PromptPlan, question: str, has_examples: bool) -> str:
+    """The white space that ends a context, looked for in its question and, where that is blank, in the separator."""
+    is_open = has_examples and not question.strip()
+    return move_space(prompt.separator + question if is_open else question, "")[1]
+
+
+def _messages(text: str, prompt: PromptPlan, doc: Doc, system: str | None) -> tuple[Message, ...]:
+    head = next((each for each in (system, doc.system, prompt.system) if each is not None), "")
+    parts = (Message("system", head), Message("user", text))
+    return tuple(part for part in parts if part.content)
+
+
+def _unconditioned(prompt: PromptPlan, doc: Doc) -> tuple[Message, ...]:
+    key = "prompt.unconditioned"
+    text = _filled(prompt.unconditioned or "", _values(doc) | {"is_first": True}, doc, key)
+    if move_space(text, "")[1]:
+        raise Fault(
+            f"{key} gives {text!r} for document {doc.id} of {doc.task}, which ends in white space. That belongs to "
+            'the continuation, which is the same with and without the context: write "Answer:", not "Answer: ".'
+        )
+    return (Message("user", text),) if text else ()
+
+
+def _blocks(prompt: PromptPlan, examples: Sequence[Doc]) -> list[str]:
+    return [_question(prompt, each, i == 0) + _answer(prompt, each, i == 0) for i, each in enumerate(examples)]
+
+
+def _answer(prompt: PromptPlan, example: Doc, is_first: bool) -> str:
+    values = _values(example) | {"is_first": is_first} | _answer_values(example)
+    return _filled(prompt.answer, values, example, "prompt.answer")
+
+
+def _context_blocks(prompt: PromptPlan, examples: Sequence[Doc]) -> list[str]:
+    """Examples as contexts have them: where they differ by choice, with the right one."""
+    if prompt.context is None:
+        return _blocks(prompt, examples)
+    return [_right_block(prompt, prompt.context, example, i == 0) for i, example in enumerate(examples)]
+
+
+def _right_block(prompt: PromptPlan, context: str, example: Doc, is_first: bool) -> str:
+    if not example.gold:
+        raise Fault(f"Document {example.id} of {example.task} has no gold, so it cannot stand as an example.")
+    gold = example.gold[0]
+    place = gold if isinstance(gold, int) else 0
+    return _choice_filled(context, example, place, is_first, "prompt.context") + _continuation(prompt, example, place)
+
+
+def _questions(prompt: PromptPlan, doc: Doc, n_choices: int, is_first: bool) -> list[str]:
+    """The question as each choice has it."""
+    if prompt.context is None:
+        return [_question(prompt, doc, is_first)] * n_choices
+    return [_choice_filled(prompt.context, doc, i, is_first, "prompt.context") for i in range(n_choices)]
+
+
+def _question(prompt: PromptPlan, doc: Doc, is_first: bool) -> str:
+    return _filled(prompt.template, _values(doc) | {"is_first": is_first}, doc, "prompt.template")
+
+
+def _continuations(prompt: PromptPlan, doc: Doc, has_examples: bool) -> tuple[str, ...]:
+    """What is scored of each choice: its continuation behind the white space that ends its context."""
+    questions = _questions(prompt, doc, len(_options(doc)), not has_examples)
+    return tuple(
+        _space(prompt, question, has_examples) + _continuation(prompt, doc, i) for i, question in enumerate(questions)
     )
 
 
-# ---- templates ------------------------------------------------------------------------------------------------
+def _options(doc: Doc) -> tuple[str, ...]:
+    """What is scored of a document: its choices, or its right answers where it has none."""
+    options = doc.choices or doc.gold_texts
+    if not options:
+        raise Fault(
+            f"Document {doc.id} of {doc.task} has neither choices nor a gold, so there is nothing to score. Set "
+            "dataset.columns.choices or dataset.columns.gold."
+        )
+    return options
+
+
+def _continuation(prompt: PromptPlan, doc: Doc, index: int) -> str:
+    choice = _options(doc)[index]
+    if prompt.continuation is None:
+        return f" {choice}"
+    text = _choice_filled(prompt.continuation, doc, index, False, "prompt.continuation")
+    if not text:
+        raise Fault(
+            f"prompt.continuation gives an empty text for choice {index + 1} ({choice[:60]!r}) of document {doc.id} of "
+            f"{doc.task}. What is scored has at least one character."
+        )
+    return text
+
+
+def _choice_filled(source: str, doc: Doc, index: int, is_first: bool, where: str) -> str:
+    options = _options(doc)
+    choice = {"choice": options[index], "letter": letters_of(len(options))[index], "index": index}
+    return _filled(source, _values(doc) | {"is_first": is_first} | choice, doc, where)
 
 
 def _values(doc: Doc) -> dict[str, Any]:
@@ -116,61 +275,75 @@ def _answer_values(doc: Doc) -> dict[str, Any]:
     return values | ({"gold_letter": letters_of(len(doc.choices))[first]} if isinstance(first, int) else {})
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
-    )
-    environment.globals = {name: environment.globals[name] for name in _GLOBALS}
-    del environment.filters["random"]  # a prompt is the same in every run
-    return environment
-
-
-@lru_cache(maxsize=64)
-def _compiled(source: str, where: str) -> Template:
-    """The template, with every filter and test looked up (Jinja2 itself leaves those inside an `if` for later)."""
-    from jinja2 import TemplateSyntaxError, meta, nodes
-
-    environment = _environment()
-    try:
-        tree = environment.parse(source)
-        for node in tree.find_all((nodes.Filter, nodes.Test)):
-            kind, known = (
-                ("filter", environment.filters) if isinstance(node, nodes.Filter) else ("test", environment.tests)
-            )
-            if node.name not in known:
-                raise unknown(kind, node.name, known, f"{where}, line {node.lineno}")
-        if any(True for _ in meta.find_referenced_templates(tree)):
-            raise Fault(f"{where} includes, imports or extends another template. A prompt is one template.")
-        return environment.from_string(source)
-    except TemplateSyntaxError as error:
-        message = visible((error.message or "syntax error").rstrip("."))
-        raise Fault(f"{where}, line {error.lineno}: {message}. Allowed: a Jinja2 template.") from error
-
-
-@lru_cache(maxsize=64)
-def _names(source: str, where: str) -> frozenset[str]:
-    """The names that a template reads from outside."""
-    from jinja2 import meta
-
-    _compiled(source, where)
-    return frozenset(meta.find_undeclared_variables(_environment().parse(source)))
-
-
 def _filled(source: str, values: Mapping[str, Any], doc: Doc, where: str) -> str:
-    from jinja2 import TemplateError, UndefinedError
+    return filled(source, values, where, f"document {doc.id} of {doc.task}")
 
-    template = _compiled(source, where)
-    try:
-        return template.render(values)
-    except UndefinedError as error:
-        named = re.match(r"'(.*)' is undefined", str(error))
-        if named:
-            raise unknown("name", named[1], values, f"{where} (document {doc.id})") from error
-        raise Fault(f"{where} fails on document {doc.id} of {doc.task}: {visible(str(error))}.") from error
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        kind = type(error).__name__
-        raise Fault(f"{where} fails on document {doc.id} of {doc.task}: {kind}: {visible(str(error))}.") from error
+
+# ---- requests -------------------------------------------------------------------------------------------------
+
+
+def keys_of(cell: Cell, doc: Doc) -> tuple[Key, ...]:
+    """Every key that the cell asks of one document, kind by kind: n generations, one per choice, one whole text."""
+    sizes = {Kind.GENERATE: cell.n, Kind.ROLLING: 1}
+    return tuple(
+        (doc.id, Kind(kind).value, i, 0)
+        for kind in cell.kinds
+        for i in range(sizes.get(Kind(kind)) or len(_options(doc)))
+    )
+
+
+def requests(
+    docs: Sequence[Doc],
+    prompts: Mapping[str, Asked | tuple[Message, ...]],
+    cell: Cell,
+    missing_keys: Iterable[Key],
+    seed_of: Callable[[str], int],
+    is_single_token: bool = False,
+) -> Iterator[Request]:
+    """The requests that bring the missing keys, document by document in the order of `docs`.
+
+    Per document: one generation with all its missing indices, one log-likelihood per missing choice, the same
+    without context, the whole text. prompts: document id -> what is sent. seed_of: document id -> base seed; sample
+    i is drawn with it + i. is_single_token: every choice must be one token. ValueError: a missing key that belongs
+    to no document or to nothing that was rendered.
+    """
+    sent = {name: each if isinstance(each, Asked) else Asked(each) for name, each in prompts.items()}
+    missing: dict[str, dict[str, set[int]]] = {}
+    for doc_id, kind, index, turn in missing_keys:
+        if turn != 0 or (doc_id in sent and not _is_rendered(sent[doc_id], kind, index)):
+            raise ValueError(f"{(doc_id, kind, index, turn)} is not a key of task {cell.name}")
+        missing.setdefault(doc_id, {}).setdefault(kind, set()).add(index)
+    strangers = missing.keys() - {doc.id for doc in docs}
+    if strangers:
+        raise ValueError(f"missing keys of unknown documents: {sorted(strangers)[:5]}")
+    return (
+        request
+        for doc in docs
+        if doc.id in missing
+        for request in _requests(doc.id, sent[doc.id], missing[doc.id], cell, seed_of(doc.id), is_single_token)
+    )
+
+
+def _is_rendered(prompt: Asked, kind: str, index: int) -> bool:
+    match kind:
+        case Kind.GENERATE.value:
+            return bool(prompt.messages) and index >= 0
+        case Kind.LOGLIKELIHOOD.value | Kind.UNCONDITIONED.value:
+            return 0 <= index < len(prompt.continuations)
+        case Kind.ROLLING.value:
+            return prompt.text is not None and index == 0
+    return False
+
+
+def _requests(
+    doc_id: str, prompt: Asked, missing: Mapping[str, set[int]], cell: Cell, seed: int, is_single_token: bool
+) -> Iterator[Request]:
+    indices = {kind: tuple(sorted(missing.get(kind.value, ()))) for kind in Kind}
+    if indices[Kind.GENERATE]:
+        yield Generate(doc_id, prompt.messages, indices[Kind.GENERATE], cell.sampling, seed)
+    for i in indices[Kind.LOGLIKELIHOOD]:
+        yield Loglikelihood(doc_id, i, prompt.contexts[i], prompt.continuations[i], True, is_single_token)
+    for i in indices[Kind.UNCONDITIONED]:
+        yield Loglikelihood(doc_id, i, prompt.unconditioned, prompt.continuations[i], False, is_single_token)
+    if indices[Kind.ROLLING] and prompt.text is not None:
+        yield Rolling(doc_id, prompt.text)
