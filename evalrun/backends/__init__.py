@@ -48,6 +48,16 @@ def kinds(backend: str) -> tuple[Kind, ...]:
     return _KINDS[backend]
 
 
+def answers(backend: str, kind: Kind, is_single_token: bool) -> bool:
+    """Whether a backend answers requests of this kind.
+
+    A chat server may answer choices of one token: whether it does is seen when it is asked, before the run begins.
+    """
+    return kind in kinds(backend) or (
+        backend == "openai_chat" and is_single_token and kind in (Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED)
+    )
+
+
 def check(model: ModelPlan) -> None:
     """Fault where the backend does not exist or a package that it needs is not installed. Imports nothing."""
     if model.backend not in _BACKENDS:

@@ -34,7 +34,10 @@ class Backend(Protocol):
         """
 
     def render(self, request: Request) -> str:
-        """The final prompt as text, exactly as the model gets it (a chat server: the messages as JSON)."""
+        """The final prompt as text, exactly as the model gets it (a chat server: the messages as JSON).
+
+        Of a log-likelihood: its context; of a rolling request: the text.
+        """
 
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
         """Every key of every request reaches `sink` exactly once, as an answer or as a failure row.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from evalrun import backends
 from evalrun.cli.job import Context, Outcome
 from evalrun.config import Mode
 from evalrun.errors import EvalrunError, visible
 from evalrun.plan import build
 from evalrun.stages import infer, score
-from evalrun.types import Cell, Generate, MetricPlan, Plan
+from evalrun.tasks import prompt
+from evalrun.types import Cell, Generate, Loglikelihood, MetricPlan, Plan, Request, Rolling
 
 
 def run(context: Context) -> Outcome:
@@ -18,16 +21,19 @@ def run(context: Context) -> Outcome:
     if context.config.mode is not Mode.infer:
         score.check_packages(plan)
     prepared = infer.prepare(plan)
-    total = sum(len(item.docs) * item.cell.n for item in prepared)
+    total = sum(len(item.keys()) for item in prepared)
     print(f"model {plan.model.name}: backend {plan.model.backend}, path {plan.model.path or 'asked of the server'}")
     for item in prepared:
         print(_cell_text(item.cell, len(item.docs), item.failure))
     print(f"\nrequests: {total} answers in all. Nothing was sent or written.")
     first = next((item for item in prepared if item.docs), None)
-    if first is not None and first.messages is not None:
+    if first is not None:
         doc = first.docs[0]
-        request = Generate(doc.id, first.messages[doc.id], (0,), first.cell.sampling, 0)
-        print(f"\nprompt of document {doc.id} (task {first.cell.name}):\n{_prompt_text(plan, request)}")
+        for request in infer.requests_of(first, prompt.keys_of(first.cell, doc)):
+            if request.keys()[0][2] == 0:
+                print(_request_text(plan, first.cell, request))
+            elif isinstance(request, Loglikelihood) and request.is_conditioned:
+                print(_continuation_text(request))
     return (3 if any(item.failure for item in prepared) else 0), [], plan.summary
 
 
@@ -40,6 +46,7 @@ def _cell_text(cell: Cell, n_docs: int, failure: str | None) -> str:
         f"  dataset      {cell.dataset.path}" + (f" [{cell.dataset.split}]" if cell.dataset.split else ""),
         f"  documents    {n_docs}" + (f" (limit {cell.limit})" if cell.limit is not None else ""),
         f"  few-shot     {cell.fewshot.n}",
+        f"  requests     {', '.join(cell.kinds)}",
         f"  n            {cell.n}  ({origins.get('n', 'default')})",
         f"  temperature  {sampling.temperature:g}  ({origins.get('temperature', 'default')})",
         f"  max_tokens   {sampling.max_tokens}  ({origins.get('max_tokens', 'task')})",
@@ -63,11 +70,33 @@ def _metric_text(metric: MetricPlan) -> str:
     return f"{metric.key}({params})" + (f"  [{origins}]" if origins else "")
 
 
-def _prompt_text(plan: Plan, request: Generate) -> str:
+def _request_text(plan: Plan, cell: Cell, request: Request) -> str:
+    """The first request of a kind: prompt, context with the first continuation, or text."""
+    doc = f"document {request.doc_id} (task {cell.name})"
+    match request:
+        case Generate():
+            return f"\nprompt of {doc}:\n{_prompt_text(plan, request)}"
+        case Loglikelihood():
+            of = "context" if request.is_conditioned else "context without the question"
+            shown = _prompt_text(plan, request) if request.messages else "(none: the first token stands after BOS)"
+            return f"\n{of} of {doc}:\n{shown}\n{_continuation_text(request)}"
+        case Rolling():
+            return f"\ntext of {doc}:\n{_prompt_text(plan, request)}"
+        case _:
+            assert_never(request)
+
+
+def _continuation_text(request: Loglikelihood) -> str:
+    return f"continuation {request.index}: {visible(repr(request.continuation))}"
+
+
+def _prompt_text(plan: Plan, request: Request) -> str:
     backend = backends.create(plan.model)
     try:
         return visible(backend.render(request))
     except EvalrunError as error:
+        if isinstance(request, Rolling):
+            return visible(request.text)
         lines = [f"[{m.role}]\n{visible(m.content)}" for m in request.messages]
         return "\n".join([*lines, f"(the chat template is not applied here: {error})"])
     finally:

@@ -40,7 +40,7 @@ from evalrun.version import __version__
 
 BOUNDARIES = ("joint", "separate")
 LATER_DEFAULTS = {"token_boundary", "n_per_request", "request_burst"}  # absent: as ModelPlan says
-CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter", "text")}
+CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter", "text", "flags")}
 
 
 def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, Said] | None = None) -> Plan:
@@ -118,7 +118,7 @@ def _cells(
     wishes = wishes_of(config.metrics or task.metrics, typed)
     if not wishes:
         raise Fault(f"Task {name} has no metric. Say metric=accuracy, or give the task's file a `metrics:` entry.")
-    metrics = resolve(wishes, said, task.extract, is_own, config.model.backend)
+    metrics = resolve(wishes, said, task.extract, is_own, config.model.backend, task.generative)
     kinds = kinds_of(metrics)
     asked_n = [said.num_return_sequences] if said.num_return_sequences and Kind.GENERATE.value in kinds else []
     n = max([m.n for m in metrics] + asked_n)
@@ -229,7 +229,7 @@ def _check_task(name: str, task: TaskConfig) -> None:
         )
     form = task.dataset.gold_form
     if form is not None and form not in CHOICES["gold_form"]:
-        raise Fault(f"tasks.{name}.dataset.gold_form must be one of auto, index, letter, text; got {form!r}.")
+        raise Fault(f"tasks.{name}.dataset.gold_form must be one of {', '.join(CHOICES['gold_form'])}; got {form!r}.")
 
 
 def _dataset_plan(dataset: DatasetConfig, subset: str | None) -> DatasetPlan:

@@ -9,8 +9,8 @@ from evalrun.errors import Fault, nearest
 from evalrun.plan.address import differing
 from evalrun.plan.json_form import from_json
 from evalrun.store import docs, layout, predictions
-from evalrun.tasks import rows
-from evalrun.types import Cell, DatasetPlan, Plan
+from evalrun.tasks import prompt, rows
+from evalrun.types import Cell, DatasetPlan, Kind, Plan
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,13 @@ class Stored:
         if not predictions.is_final(self.run, model, cell.name):
             return False
         n_docs = docs.count(self.run, model, cell.name)
-        return n_docs is not None and predictions.count(self.run, model, cell.name) >= n_docs * cell.n
+        if n_docs is None:
+            return False
+        wanted = n_docs * cell.n
+        if cell.kinds != (Kind.GENERATE.value,):  # a row per choice
+            stored = docs.read_docs(self.run, model, cell.name)
+            wanted = sum(len(prompt.keys_of(cell, each.doc)) for each in stored)
+        return predictions.count(self.run, model, cell.name) >= wanted
 
 
 def stored_runs(output_dir: Path) -> list[Stored]:

@@ -11,7 +11,7 @@ from evalrun.plan.address import differing
 from evalrun.plan.build import build, positive_or_none, wishes_of
 from evalrun.plan.find import Stored
 from evalrun.plan.samples import Said, Wish, positive_int, resolve
-from evalrun.types import Cell, MetricPlan, Plan
+from evalrun.types import Cell, Kind, MetricPlan, Plan
 
 
 def address_draft(config: RunConfig, typed: Sequence[str]) -> Plan:
@@ -93,7 +93,8 @@ def _grown(old: Cell, new: Cell) -> Cell:
             "new run without --resume."
         )
     limit = None if old.limit is None or new.limit is None else max(old.limit, new.limit)
-    return replace(new, n=n, limit=limit, sampling=old.sampling)
+    kinds = tuple(kind.value for kind in Kind if kind.value in (*old.kinds, *new.kinds))
+    return replace(new, n=n, limit=limit, sampling=old.sampling, kinds=kinds)
 
 
 def for_eval(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored: Stored) -> Plan:
@@ -104,7 +105,7 @@ def for_eval(config: RunConfig, typed: Sequence[str], keys: Sequence[str], store
     for cell in draft.cells:
         old = stored.cell(cell.name)
         if old is not None:
-            _check_extent(config, cell.name, _said(config, cell.task, old, stored.plan), old.n)
+            _check_extent(config, old, _said(config, cell.task, old, stored.plan))
             cells.append(replace(old, metrics=cell.metrics, extract=cell.extract, limit=_eval_limit(config, old)))
     return replace(_scored_as(stored.plan, draft, keys), cells=tuple(cells), mode="eval")
 
@@ -133,7 +134,7 @@ def reused(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored:
 def _rescored(config: RunConfig, typed: Sequence[str], cell: Cell, own: Cell | None, stored: Plan) -> Cell:
     """The stored cell with the metrics that the command names, else its own ones; own: the task as typed anew."""
     said = _said(config, cell.task, cell, stored)
-    _check_extent(config, cell.name, said, cell.n)
+    _check_extent(config, cell, said)
     extract = own.extract if own is not None else cell.extract
     metrics = own.metrics if own is not None else cell.metrics
     if config.metrics:
@@ -177,8 +178,14 @@ def _said(config: RunConfig, task: str, old: Cell, stored: Plan) -> Said:
     return Said(dict(old.task_params), stored.num_return_sequences, task, True)
 
 
-def _check_extent(config: RunConfig, name: str, said: Said, stored_n: int) -> None:
-    """Fault for an explicit n other than the stored one: never filled up, never dropped."""
+def _check_extent(config: RunConfig, cell: Cell, said: Said) -> None:
+    """Fault for an explicit n other than the stored one: never filled up, never dropped.
+
+    Log-likelihoods are asked once, whatever the number of samples.
+    """
+    name, stored_n = cell.name, cell.n
+    if Kind.GENERATE.value not in cell.kinds:
+        return
     for value, key in ((config.num_return_sequences, "num_return_sequences"), (said.task_params.get("n"), "n")):
         if value is None or value == stored_n or (config.first_n and isinstance(value, int) and value < stored_n):
             continue

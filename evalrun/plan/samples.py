@@ -59,18 +59,23 @@ def positive_int(value: Any, name: str) -> int:
 
 
 def resolve(
-    wishes: Sequence[Wish], said: Said, extract: str | None, is_own: bool, backend: str
+    wishes: Sequence[Wish],
+    said: Said,
+    extract: str | None,
+    is_own: bool,
+    backend: str,
+    generative: str | None = None,
 ) -> tuple[MetricPlan, ...]:
     """Every metric of a task with n, k and all other parameters decided.
 
     is_own: the metrics are the task's own, so that pass@k, cons@k and avg@n are added where more than one sample
     is asked for (num_return_sequences > 1, or k or n in the task string). Faults: an unknown metric or parameter,
     an open k, k > n, the same metric twice, num_return_sequences below what a metric needs, a metric that reads what
-    the backend does not answer.
+    the backend does not answer. generative: the task that asks the same by generating, named in that error.
     """
     wanted = list(wishes)
     for wish in wanted:
-        _refuse_unanswered(wish.key, said.where, backend)
+        _refuse_unanswered(wish.key, said.where, backend, generative)
     if is_own and _asks_for_samples(said) and any(METRICS.get(w.key).has_scorer for w in wanted):
         have = {w.key for w in wanted}
         wanted += [Wish(key, {}) for key in TRIO if key not in have]
@@ -95,17 +100,20 @@ def kinds_of(metrics: Sequence[MetricPlan]) -> tuple[str, ...]:
     return tuple(kind.value for kind in Kind if kind in wanted)
 
 
-def _refuse_unanswered(key: str, task: str, backend: str) -> None:
-    reads = METRICS.get(key).reads
-    if reads is Kind.GENERATE:  # all backends generate
+def _refuse_unanswered(key: str, task: str, backend: str, generative: str | None) -> None:
+    metric = METRICS.get(key)
+    reads = (metric.reads, *((Kind.UNCONDITIONED,) if metric.needs_unconditioned else ()))
+    refused = [kind for kind in reads if not backends.answers(backend, kind, metric.is_single_token)]
+    if not refused:
         return
     answered = backends.kinds(backend)
-    if reads not in answered:
-        raise Fault(
-            f"Metric {METRICS.key(key)} of task {task} reads {_READS[reads]} (request kind {reads}), but backend {backend} "
-            f"answers only {' and '.join(_READS[kind] for kind in answered)} ({', '.join(answered)}). Leave the metric "
-            f"out, or compute it from log-probabilities that you have: evalrun score {METRICS.key(key)} FILE.jsonl."
-        )
+    variant = f"Ask the same questions by generating: task={generative}. " if generative else ""
+    raise Fault(
+        f"Metric {METRICS.key(key)} of task {task} reads {_READS[refused[0]]} (request kind {refused[0]}), but backend "
+        f"{backend} answers only {' and '.join(_READS[kind] for kind in answered)} ({', '.join(answered)}). {variant}Or "
+        "take a backend that answers it: hf, vllm, openai_completions; or compute the metric from log-probabilities "
+        f"that you have: evalrun score {METRICS.key(key)} FILE.jsonl."
+    )
 
 
 def _asks_for_samples(said: Said) -> bool:
@@ -128,12 +136,14 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
     defaults = parameter_defaults()[METRICS.key(wish.key)]
     params = {k: v for k, v in wish.given.items() if v is not None and (k in wish.order or v != defaults.get(k))}
     origins: dict[str, str] = {name: "metric parameter" for name in ("k", "n") if name in params}
+    draws = metric_type.reads is Kind.GENERATE  # the k of recall@k counts choices, not samples
     for name, value in said.task_params.items():
-        if name in names and name not in params:
+        if name in names and name not in params and (draws or name not in ("k", "n")):
             params[name] = value
             origins[name] = "task string"
     is_service, named = not params, tuple(params)
-    _decide_counts(wish.key, names, params, origins, said)
+    if draws:
+        _decide_counts(wish.key, names, params, origins, said)
     metric = make_metric(wish.key, params)
     n = getattr(metric, "n", None)
     scorer = None
@@ -151,7 +161,7 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
         n=n if isinstance(n, int) else 1,
         origins=tuple(sorted(origins.items())),
         given=wish.order or named,
-        is_service=is_service and said.num_return_sequences is not None and said.num_return_sequences > 1,
+        is_service=draws and is_service and said.num_return_sequences is not None and said.num_return_sequences > 1,
     )
 
 

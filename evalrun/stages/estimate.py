@@ -14,7 +14,7 @@ from evalrun.metrics import naming
 from evalrun.metrics.base import Matrix, Metric, Output, Statistic
 from evalrun.stages.output_error import OutputError, error_of
 from evalrun.stats.clustered import FEW, cluster_codes
-from evalrun.types import Answer, Doc, Estimate, MetricPlan, Samples, State, Status, Verdict
+from evalrun.types import Answer, Doc, Estimate, Lost, MetricPlan, Samples, State, Status, Verdict
 from evalrun.version import __version__
 
 
@@ -96,11 +96,18 @@ def statistics_of(
     answers: Sequence[Answer],
     verdicts: Sequence[Sequence[Verdict]],
 ) -> Scored:
-    """The statistics of every document, from its first n samples. A verdict without a value leaves it out."""
+    """The statistics of every document, from its first n samples.
+
+    A verdict without a value leaves it out, and so do log-probabilities that never came.
+    """
     n = plan.n
     cut = tuple(Samples(a.texts[:n], a.failed[:n]) if isinstance(a, Samples) else a for a in answers)
     heads = tuple(tuple(v[:n]) for v in verdicts)
-    places = [i for i, head in enumerate(heads) if all(v.value is not None for v in head)]
+    places = [
+        i
+        for i, (answer, head) in enumerate(zip(cut, heads, strict=True))
+        if not isinstance(answer, Lost) and all(v.value is not None for v in head)
+    ]
     found = _scored_rows(metric, docs, cut, heads, places)
     faults = {place: row for place, row in found.items() if isinstance(row, str)}
     rows = [None if isinstance(row := found.get(i), str) else row for i in range(len(docs))]
@@ -132,7 +139,7 @@ def _score_one(metric: Metric, doc: Doc, answer: Answer, head: Sequence[Verdict]
 
 def _failed(answer: Answer) -> tuple[bool, ...]:
     """Per sample, whether its request failed. Log-probabilities are one sample."""
-    return answer.failed if isinstance(answer, Samples) else (False,)
+    return answer.failed if isinstance(answer, Samples) else (isinstance(answer, Lost),)
 
 
 def estimates_of(
@@ -242,7 +249,7 @@ def _bounds(item: Scored, output: Output) -> tuple[float, float] | None:
 def _assuming(item: Scored, per_doc: Callable[[Matrix], NDArray[np.float64]], value: float) -> float:
     """The number with `value` for every sample that failed; a document on which the metric fails has it as a whole."""
     heads = [tuple(_assumed(v, value) for v in head) for head in item.verdicts]
-    places = [i for i in range(len(item.docs)) if i not in item.faults]
+    places = [i for i, answer in enumerate(item.answers) if i not in item.faults and not isinstance(answer, Lost)]
     found = _scored_rows(item.metric, item.docs, item.answers, heads, places)
     rows = [row for row in found.values() if not isinstance(row, str)]
     known = per_doc(matrix_of(item.metric, rows)) if rows else np.empty(0)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -13,7 +13,7 @@ from time import perf_counter
 from evalrun import backends
 from evalrun.backends.base import Backend, document_seed
 from evalrun.errors import Fault, TaskFailure
-from evalrun.metrics import make_metric, make_scorer
+from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.stages.log import TaskLog
 from evalrun.stages.progress import Progress, TaskProgress
 from evalrun.store import docs as doc_store
@@ -25,7 +25,8 @@ from evalrun.store.predictions import Writer
 from evalrun.store.state import Keeper
 from evalrun.tasks import fewshot, prompt, rows
 from evalrun.tasks.docs import make_docs
-from evalrun.types import Cell, Doc, Key, Kind, Message, Plan, Reply
+from evalrun.tasks.prompt import Asked
+from evalrun.types import Cell, Doc, Key, Kind, Plan, Reply, Request
 from evalrun.version import __version__
 
 
@@ -35,13 +36,13 @@ class Prepared:
 
     cell: Cell
     docs: tuple[Doc, ...] = ()
-    messages: Mapping[str, tuple[Message, ...]] | None = None
+    asked: Mapping[str, Asked] = field(default_factory=dict)
     digest: str = ""
     failure: str | None = None
 
     def keys(self) -> list[Key]:
         """Every key that the plan asks for, in document order."""
-        return [(d.id, Kind.GENERATE.value, i, 0) for d in self.docs for i in range(self.cell.n)]
+        return [key for doc in self.docs for key in prompt.keys_of(self.cell, doc)]
 
 
 @dataclass(frozen=True)
@@ -101,20 +102,21 @@ def _prepare(plan: Plan, cell: Cell) -> Prepared:
         pool = make_docs(cell.name, cell.subset, pool_plan, rows.load_rows(pool_plan), None, columns)
     chosen = fewshot.choose(docs, pool, cell.fewshot)
     docs = [replace(d, fewshot=tuple(e.id for e in c)) for d, c in zip(docs, chosen, strict=True)]
-    messages = {d.id: prompt.render(cell.prompt, d, c, plan.model.system) for d, c in zip(docs, chosen, strict=True)}
+    asked = {d.id: prompt.asked(cell, d, c, plan.model.system) for d, c in zip(docs, chosen, strict=True)}
     if plan.mode != "infer":
         _refuse_unjudgeable(cell, docs)
-    return Prepared(cell, tuple(docs), messages, loaded.digest)
+    return Prepared(cell, tuple(docs), asked, loaded.digest)
 
 
 def _refuse_unjudgeable(cell: Cell, docs: Sequence[Doc]) -> None:
     """Fault for a document that a metric of the cell could never score, before anything is asked."""
     for item in cell.metrics:
         metric = make_metric(item.key, dict(item.params))
+        seen = [prompt.as_scored(cell.prompt, d) for d in docs] if metric.reads is Kind.LOGLIKELIHOOD else docs
         judges = [metric.check_doc]
         if metric.has_scorer:
             judges.append(make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}").check_doc)
-        for doc in docs:
+        for doc in seen:
             reason = next((r for check in judges if (r := check(doc)) is not None), None)
             if reason is not None:
                 raise Fault(f"Task {cell.name}, row {doc.row + 1} of its dataset (document {doc.id}): {reason}")
@@ -211,7 +213,7 @@ def _ask_missing(
     plan: Plan, item: Prepared, missing: Sequence[Key], writer: Writer, progress: Progress, log: TaskLog
 ) -> str | None:
     """Start the engine, fix the content, send the requests. The reason where the engine gave up, else None."""
-    cell, messages = item.cell, item.messages or {}
+    cell = item.cell
     if writer.stored_keys():
         progress.note(f"{cell.name}: {len(missing)} rows to ask for, {_loading(plan)}")
     try:
@@ -219,10 +221,10 @@ def _ask_missing(
         backend.start()
         _refuse_other_content(item, {**backend.facts(), "dataset": item.digest}, writer)
         _store_docs(plan, item, backend, writer)
-        requests = prompt.requests(item.docs, messages, cell, missing, partial(document_seed, cell.sampling.seed))
-        n_wanted = cell.n * len(item.docs)
+        requests = requests_of(item, missing)
+        n_wanted = len(item.keys())
         with closing(progress.task(cell.name, n_wanted, n_wanted - len(missing))) as handle:
-            backend.run(iter(list(requests)), _sink(writer, handle, log))
+            backend.run(requests, _sink(writer, handle, log))
     except TaskFailure as failure:
         log.line(str(failure))
         backends.close_warm()
@@ -230,12 +232,20 @@ def _ask_missing(
     return None
 
 
+def requests_of(item: Prepared, keys: Sequence[Key]) -> Iterator[Request]:
+    """The requests that bring these keys, in the order of the documents."""
+    metrics = [METRICS.get(m.key) for m in item.cell.metrics]
+    is_single_token = all(m.is_single_token for m in metrics if m.reads is Kind.LOGLIKELIHOOD)
+    seed = partial(document_seed, item.cell.sampling.seed)
+    return prompt.requests(item.docs, item.asked, item.cell, keys, seed, is_single_token)
+
+
 def _sink(writer: Writer, handle: TaskProgress, log: TaskLog) -> Callable[[Reply], None]:
     def store(reply: Reply) -> None:
         writer.append(reply)
         handle.advance(reply)
         if reply.is_failure:
-            log.line(f"{reply.doc_id} sample {reply.index}: {reply.error_type}: {reply.error_message}")
+            log.line(f"{reply.doc_id} {reply.kind} {reply.index}: {reply.error_type}: {reply.error_message}")
 
     return store
 
@@ -275,8 +285,8 @@ def _store_docs(plan: Plan, item: Prepared, backend: Backend, writer: Writer) ->
     stored = {}
     if run_folder.docs_file(model, cell.name).exists():
         stored = {s.doc.id: s for s in doc_store.read_docs(run_folder, model, cell.name)}
-    probe = list(prompt.requests(item.docs, item.messages or {}, cell, item.keys(), lambda _: 0))
-    prompts = {r.doc_id: backend.render(r) for r in probe}
+    first_keys = [prompt.keys_of(cell, doc)[0] for doc in item.docs]
+    prompts = {r.doc_id: backend.render(r) for r in requests_of(item, first_keys)}
     changed = [d.id for d in item.docs if d.id in stored and stored[d.id].prompt not in (None, prompts[d.id])]
     if changed and writer.stored_keys():
         raise Fault(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
 from evalrun.errors import Fault
-from evalrun.metrics import make_metric, make_scorer
+from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.metrics.base import Metric, Scorer
+from evalrun.stages import saved as saved_rows
+from evalrun.stages.consistency import consistency_of, contradictions
 from evalrun.stages.estimate import Scored, estimates_of, remarks_of, statistics_of
 from evalrun.stages.judged import Judged, judge
 from evalrun.stages.log import TaskLog
-from evalrun.store import docs as doc_store
-from evalrun.store import predictions, results, statistics, verdicts
+from evalrun.stages.saved import Saved
+from evalrun.store import results, statistics, verdicts
 from evalrun.store.layout import Run
-from evalrun.types import Cell, Counts, Doc, MetricPlan, Plan, Record, Samples, Status
+from evalrun.types import Cell, Counts, Doc, Kind, MetricPlan, Plan, Record, Status
+
+MODES = {Kind.GENERATE: "gen", Kind.LOGLIKELIHOOD: "ll", Kind.ROLLING: "ppl"}
 
 
 def run(plan: Plan, outcomes: Sequence[tuple[str, str]] = (), is_debug: bool = False) -> tuple[Record, ...]:
@@ -30,7 +34,7 @@ def run(plan: Plan, outcomes: Sequence[tuple[str, str]] = (), is_debug: bool = F
     reasons = dict(outcomes)
     if plan.mode == "eval" and len(plan.cells) > 1:
         for cell in plan.cells:  # before anything is scored
-            _saved_rows(plan, run_folder, cell)
+            saved_rows.read(plan, run_folder, cell)
     records = []
     for cell in plan.cells:
         log_path = run_folder.log_file("eval", plan.model.name, cell.name)
@@ -58,15 +62,15 @@ def _score_cell(plan: Plan, run_folder: Run, cell: Cell, reason: str | None, log
     started = perf_counter()
     model = plan.model.name
     blank = Record(
-        model=model, task=cell.name, version=cell.version, mode="gen", state="failed", reason=reason,
+        model=model, task=cell.name, version=cell.version, mode=mode_of(cell), state="failed", reason=reason,
         log=_log_name(run_folder, "infer", model, cell), n_docs=0, n=cell.n,
     )  # fmt: skip
-    saved = _saved_rows(plan, run_folder, cell, reason)
+    saved = saved_rows.read(plan, run_folder, cell, reason)
     if saved is None:
         record = replace(blank, reason=reason or "nothing was asked")
     elif saved.holes:
         counts = Counts(n_unsent=len(saved.holes))
-        text = _holes(cell, saved, reason)
+        text = saved_rows.hole_text(cell, saved, reason)
         record = replace(blank, state="missing", reason=text, n_docs=len(saved.docs), counts=counts)
     else:
         record = _from_rows(plan, run_folder, cell, replace(blank, n_docs=len(saved.docs)), saved, log)
@@ -82,78 +86,27 @@ def _log_name(run_folder: Run, stage: str, model: str, cell: Cell) -> str:
     return run_folder.log_file(stage, model, cell.name).relative_to(run_folder.path).as_posix()
 
 
-@dataclass(frozen=True)
-class _Saved:
-    """The documents of a cell and their answers.
-
-    holes: (document, sample) pairs that have no row. notes: for the log. is_prefix: the run holds more documents.
-    """
-
-    docs: list[Doc]
-    samples: list[Samples]
-    statuses: list[list[str]]
-    holes: list[tuple[str, int]]
-    notes: tuple[str, ...] = ()
-    is_prefix: bool = False
+def mode_of(cell: Cell) -> str:
+    """gen, ll or ppl: how the first metric of the cell was answered."""
+    return MODES[METRICS.get(cell.metrics[0].key).reads]
 
 
-def _saved_rows(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> _Saved | None:
-    """What the cell has saved; None where it was never asked. Faults: too few samples; in eval rows that are missing."""
+def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: Saved, log: TaskLog) -> Record:
     model = plan.model.name
-    is_eval = plan.mode == "eval"
-    if not run_folder.docs_file(model, cell.name).exists():
-        if is_eval:
-            raise Fault(_no_rows(run_folder, cell, model))
-        return None
-    every = [s.doc for s in doc_store.read_docs(run_folder, model, cell.name)]
-    docs = every[: cell.limit]
-    has_rows = run_folder.predictions_file(model, cell.name).exists() or run_folder.shards(model, cell.name)
-    answers = predictions.read_answers(run_folder, model, cell.name) if has_rows else None
-    needed = max(m.n for m in cell.metrics)
-    stored_n = _stored_n(answers, cell.n)
-    if needed > stored_n:
-        raise Fault(_too_few(run_folder, cell, needed, stored_n))
-    saved = _Saved(docs, *_samples(docs, answers.by_doc if answers is not None else {}, cell.n), _notes_of(answers))
-    saved = replace(saved, is_prefix=len(docs) < len(every))
-    if saved.holes and is_eval:
-        raise Fault(f"{run_folder.path}: {_holes(cell, saved, reason)}. --resume asks for the missing rows.")
-    return saved
-
-
-def _notes_of(answers: predictions.Answers | None) -> tuple[str, ...]:
-    if answers is None:
-        return ()
-    notes = [f"{answers.n_duplicates} rows were stored twice; the last of each key counts"] * bool(
-        answers.n_duplicates
-    )
-    notes += [f"{answers.n_dropped_tails} files end in a row cut short, which is left out"] * bool(
-        answers.n_dropped_tails
-    )
-    return tuple(notes)
-
-
-def _no_rows(run_folder: Run, cell: Cell, model: str) -> str:
-    return (
-        f"There are no saved predictions of model {model}, task {cell.name}: expected "
-        f"{run_folder.predictions_file(model, cell.name)} and the documents beside it, "
-        f"{run_folder.docs_file(model, cell.name).name}. Run --mode infer first; --resume goes on with this run."
-    )
-
-
-def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: _Saved, log: TaskLog) -> Record:
-    model, docs, samples = plan.model.name, saved.docs, saved.samples
     judged: dict[str, Judged] = {}
     scored: list[Scored] = []
     for item in cell.metrics:
         metric, scorer = _metric_of(item, cell)
+        docs, answers = saved.views[metric.reads], saved.answers[metric.reads]
         checks = [metric.check_doc] + ([scorer.check_doc] if scorer is not None else [])
         reason = next((r for d in docs for check in checks if (r := check(d)) is not None), None)
         if reason is not None:
             raise Fault(f"Task {cell.name}: {reason}. Leave metric {item.key} out.")
         if scorer is not None and scorer.signature not in judged:
-            judged[scorer.signature] = judge(scorer, docs, samples)
+            judged[scorer.signature] = judge(scorer, docs, saved.samples)
         verdict_rows = judged[scorer.signature].rows if scorer is not None else [()] * len(docs)
-        scored.append(statistics_of(metric, item, docs, samples, verdict_rows))
+        scored.append(statistics_of(metric, item, docs, answers, verdict_rows))
+    docs = saved.docs
     for line in saved.notes:
         log.line(line)
     for line in [f"{s}: {line}" for s, found in judged.items() for line in found.notes]:
@@ -176,45 +129,6 @@ def _metric_of(item: MetricPlan, cell: Cell) -> tuple[Metric, Scorer | None]:
     return metric, make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}")
 
 
-def _stored_n(answers: predictions.Answers | None, planned: int) -> int:
-    stored = answers.metadata.get("n") if answers is not None else None
-    return max(int(stored), planned) if stored is not None and stored.isdigit() else planned
-
-
-def _too_few(run_folder: Run, cell: Cell, needed: int, stored: int) -> str:
-    names = ", ".join(m.key for m in cell.metrics if m.n == needed)
-    return (
-        f"Task {cell.name}: {names} needs n={needed} samples per document, {run_folder.path} holds n={stored}. Ask for a "
-        f"smaller n, or infer the missing samples: --resume num_return_sequences={needed}."
-    )
-
-
-def _samples(
-    docs: Sequence[Doc], by_doc: Mapping[str, Sequence[tuple[int, str | None, str]]], n: int
-) -> tuple[list[Samples], list[list[str]], list[tuple[str, int]]]:
-    """Texts per document, in index order; their states; the (document, sample) pairs that have no row."""
-    samples, statuses, holes = [], [], []
-    for doc in docs:
-        rows = [row for row in by_doc.get(doc.id, ()) if row[0] < n]
-        if len(rows) < n:
-            present = {row[0] for row in rows}
-            holes += [(doc.id, i) for i in range(n) if i not in present]
-        states = [row[2] for row in rows]
-        samples.append(Samples(tuple(row[1] for row in rows), tuple(Status(s).is_failure for s in states)))
-        statuses.append(states)
-    return samples, statuses, holes
-
-
-def _holes(cell: Cell, saved: _Saved, reason: str | None) -> str:
-    wanted = len(saved.docs) * cell.n
-    first = ", ".join(f"{doc_id} sample {i}" for doc_id, i in saved.holes[:5])
-    why = f" ({reason.rstrip('.')})" if reason else ""
-    return (
-        f"task {cell.name} wants {wanted} rows ({len(saved.docs)} documents x {cell.n} samples) and holds "
-        f"{wanted - len(saved.holes)}{why}, so nothing is scored; the first of {len(saved.holes)} missing: {first}"
-    )
-
-
 def _write_statistics(run_folder: Run, model: str, cell: Cell, docs: Sequence[Doc], scored: Sequence[Scored]) -> None:
     columns: dict[str, Sequence[object]] = {"doc_id": [d.id for d in docs]}
     for item in scored:
@@ -224,10 +138,10 @@ def _write_statistics(run_folder: Run, model: str, cell: Cell, docs: Sequence[Do
 
 
 def _record(
-    plan: Plan, cell: Cell, blank: Record, saved: _Saved, judged: dict[str, Judged], scored: Sequence[Scored]
+    plan: Plan, cell: Cell, blank: Record, saved: Saved, judged: dict[str, Judged], scored: Sequence[Scored]
 ) -> Record:
-    flat = [s for row in saved.statuses for s in row]
-    n_failed = sum(Status(s).is_failure for s in flat)
+    flat = [s for rows in saved.statuses.values() for row in rows for s in row]
+    n_failed = saved.n_failed
     n_unscored = max(
         [j.n_unscored for j in judged.values()] + [item.n_error - item.n_failed for item in scored], default=0
     )
@@ -243,8 +157,10 @@ def _record(
         log = _log_name(Run(Path(plan.run_dir)), "eval", plan.model.name, cell)
     elif n_failed:
         log = blank.log
-    if counts.n_error > plan.max_error_rate * len(flat):
-        state, reason = "incomplete", _too_many(n_failed, n_unscored, len(flat), plan.max_error_rate)
+    if counts.n_error > plan.max_error_rate * saved.n_rows:
+        state, reason = "incomplete", _too_many(n_failed, n_unscored, saved.n_rows, plan.max_error_rate)
+    if wrong := contradictions(scored):
+        state, reason = "failed", f"numbers contradict each other, which is a fault of evalrun: {'; '.join(wrong)}"
     return replace(
         blank,
         state=state,
@@ -252,9 +168,12 @@ def _record(
         log=log,
         counts=counts,
         estimates=tuple(
-            e for item in scored for e in estimates_of(item, cell.ask_id, saved.statuses, saved.is_prefix)
+            e
+            for item in scored
+            for e in estimates_of(item, cell.ask_id, saved.statuses[item.metric.reads], saved.is_prefix)
         ),
-        notes=_notes(cell, scored),
+        notes=(*saved.remarks, *_notes(plan, cell, scored)),
+        consistency=consistency_of(scored, cell.ask_id, len(saved.docs) if saved.is_prefix else None),
     )
 
 
@@ -265,7 +184,7 @@ def _too_many(n_failed: int, n_unscored: int, total: int, rate: float) -> str:
     return f"{' and '.join(parts)}, more than max_error_rate={rate:g} allows{way_out}"
 
 
-def _notes(cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
+def _notes(plan: Plan, cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
     notes = []
     for item in scored:
         missing = len(item.docs) - item.n_scored
@@ -275,5 +194,10 @@ def _notes(cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
             )
     if cell.n > 1 and cell.sampling.temperature == 0:
         notes.append(f"n={cell.n} samples at temperature 0: equal samples, pass@k says no more than one sample")
+    asked = plan.num_return_sequences or 1
+    if asked > 1 and Kind.GENERATE.value not in cell.kinds:
+        notes.append(
+            f"num_return_sequences={asked} draws samples; log-probabilities are asked once per choice or text"
+        )
     notes += remarks_of(scored, cell.name)
     return tuple(notes)

@@ -331,6 +331,11 @@ def read_answers(run: Run, model: str, task: str, kind: str = Kind.GENERATE.valu
     return Answers(by_doc, dict(by_status), loaded.metadata, n_duplicates, loaded.n_dropped_tails)
 
 
+def load_cell(run: Run, model: str, task: str) -> list[Batch]:
+    """Every stored batch of a cell, final and shards, oldest first; none where there is no file."""
+    return _load(run, model, task).batches
+
+
 def count(run: Run, model: str, task: str) -> int:
     """How many keys have a row, 0 where there is no file. Cheap: the footer where the run is final, else keys."""
     if is_final(run, model, task):
