@@ -100,7 +100,7 @@ def test_a_saved_query_must_stand_apart(tmp_path: Path, message: str, text: str 
     library = load(jsonl(tmp_path / "saved.jsonl", SAVED))
     request = Generate("d", (Message("user", message),), (0,), Sampling(8, 0.0), 1)
     found = library.find(request.doc_id, message)
-    assert (None if isinstance(found, str) else found.samples[0].text) == text
+    assert (None if isinstance(found, str) else found.replies["generate", 0].text) == text
 
 
 REFUSED = [

@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from evalrun.backends.saved_rows import KINDS, STATUSES, Entry, jsonl_entries, saved
 from evalrun.errors import Fault, nearest, visible
-from evalrun.types import Kind, Reply, Status
-
-_TEXTS = ("text", "reasoning", "raw_text", "finish_reason", "error_type", "error_message", "doc_id", "query")
-_COUNTS = ("prompt_tokens", "completion_tokens", "http_status", "index")
-_STATUSES = (None, *(status.value for status in Status))
-_KEYS = ("query", "texts", *(column.name for column in fields(Reply)))
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """One saved sample."""
-
-    text: str | None
-    reasoning: str | None = None
-    raw_text: str | None = None
-    finish_reason: str | None = None
-    status: Status | None = None
-    error_type: str | None = None
-    error_message: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    http_status: int | None = None
-
-
-@dataclass(slots=True)
-class Entry:
-    """All samples of one document of one file."""
-
-    source: str
-    doc_id: str | None
-    query: str | None
-    samples: dict[int, Saved] = field(default_factory=dict)
+from evalrun.types import Kind, Status
 
 
 class Library:
@@ -126,7 +94,7 @@ def load(path: str) -> Library:
         entries = list(_arrow_entries(files))
     elif place.suffix == ".jsonl":
         files = [place]
-        entries = list(_jsonl_entries(place))
+        entries = list(jsonl_entries(place))
     else:
         raise Fault(f"model.path={visible(path)!r} is no saved prediction: allowed are a run folder, .arrow, .jsonl.")
     return Library(path, _digest(place, files), entries)
@@ -177,15 +145,16 @@ def _arrow_entries(files: list[Path]) -> Iterator[Entry]:
     entries: dict[str, Entry] = {}
     for file in files:
         for row in _arrow_rows(file, ("doc_id", "index")):
-            if row.get("status") not in _STATUSES:
+            if row.get("status") not in STATUSES:
                 raise Fault(f"{visible(str(file))}: status {row['status']!r} is not one of {', '.join(Status)}.")
-            if row.get("kind", Kind.GENERATE) != Kind.GENERATE or row.get("turn") not in (0, None):
+            kind = row.get("kind") or Kind.GENERATE.value
+            if kind not in KINDS or row.get("turn") not in (0, None):
                 continue
             doc_id = str(row["doc_id"])
             entry = entries.get(doc_id)
             if entry is None:
                 entry = entries[doc_id] = Entry(file.name, doc_id, queries.get(doc_id))
-            entry.samples[int(row["index"])] = _saved(row)
+            entry.replies[kind, int(row["index"])] = saved(row)
     yield from entries.values()
 
 
@@ -219,85 +188,3 @@ def _until_cut(pa: Any, source: Any) -> Iterator[Any]:
         yield from pa.ipc.open_stream(source)
     except (pa.ArrowInvalid, OSError):
         return
-
-
-def _saved(row: Mapping[str, Any]) -> Saved:
-    status = row.get("status")
-    return Saved(
-        text=row.get("text"),
-        reasoning=row.get("reasoning"),
-        raw_text=row.get("raw_text"),
-        finish_reason=row.get("finish_reason"),
-        status=Status(status) if status else (Status.ERROR if row.get("error_type") else None),
-        error_type=row.get("error_type"),
-        error_message=row.get("error_message"),
-        prompt_tokens=row.get("prompt_tokens"),
-        completion_tokens=row.get("completion_tokens"),
-        http_status=row.get("http_status"),
-    )
-
-
-def _jsonl_entries(file: Path) -> Iterator[Entry]:
-    """Entries of a .jsonl file: rows with `text` are one sample each, rows with `texts` all samples of a doc."""
-    entries: dict[tuple[str, str], Entry] = {}
-    try:
-        lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as fault:
-        raise Fault(f"{visible(str(file))} is not UTF-8: {fault}.") from fault
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        where = f"{visible(str(file))}:{number}"
-        row = _checked(line, where)
-        key = ("doc_id", row["doc_id"]) if row.get("doc_id") is not None else ("query", row["query"])
-        entry = entries.get(key)
-        if entry is None:
-            entry = entries[key] = Entry(where, row.get("doc_id"), row.get("query"))
-        rows = [{**row, "text": text} for text in row["texts"]] if "texts" in row else [row]
-        for each in rows:
-            index = each.get("index")
-            index = len(entry.samples) if index is None else index
-            if index in entry.samples:
-                raise Fault(f"{where}: sample {index} of {key[0]} {visible(key[1])!r} is there twice.")
-            entry.samples[index] = _saved(each)
-    yield from entries.values()
-
-
-def _checked(line: str, where: str) -> dict[str, Any]:
-    """One line as a row with known keys of the right types, else a Fault naming file and line."""
-    try:
-        row = json.loads(line)
-    except ValueError as fault:
-        raise Fault(f"{where} is not JSON: {fault}.") from fault
-    if not isinstance(row, dict):
-        raise Fault(f"{where} is no JSON object but {visible(line[:80])!r}.")
-    for key in row:
-        if key not in _KEYS:
-            hint = nearest(key, _KEYS)
-            guess = f" Did you mean {hint!r}?" if hint else ""
-            raise Fault(f"{where} has an unknown key {visible(key)!r}.{guess} Allowed: {', '.join(_KEYS)}.")
-    wrong = [key for key in _TEXTS if not isinstance(row.get(key), str | None)]
-    wrong += [key for key in _COUNTS if key in row and not _is_count(row[key])]
-    if "texts" in row and not (
-        isinstance(row["texts"], list) and all(isinstance(t, str | None) for t in row["texts"])
-    ):
-        wrong.append("texts")
-    if wrong:
-        raise Fault(
-            f"{where}: {', '.join(wrong)} must be text (texts: a list of it; index and counts: whole numbers)."
-        )
-    if row.get("status") not in (None, *(status.value for status in Status)):
-        raise Fault(
-            f"{where}: status {row['status']!r} is not one of {', '.join(status.value for status in Status)}."
-        )
-    if row.get("doc_id") is None and not row.get("query"):
-        raise Fault(f"{where} has neither doc_id nor query.")
-    if not {"text", "texts", "error_type", "status"} & set(row):
-        raise Fault(f"{where} has no text (null where there is none) and no texts.")
-    if "texts" in row and {"text", "index"} & set(row):
-        raise Fault(f"{where} has texts together with text or index: texts holds all samples of the document.")
-    return row
-
-
-def _is_count(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)
