@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -19,9 +20,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words == ["help"] or (words[0] not in ("import", "score") and {"--help", "-h"} & set(words)):
-        from evalrun.cli.help import HELP
+    from evalrun.cli.help import HELP, WITH_OWN_HELP
 
+    if not words or words == ["help"] or (words[0] not in WITH_OWN_HELP and {"--help", "-h"} & set(words)):
         print(HELP)
         return 0 if words else 2
     if "--version" in words:
@@ -29,18 +30,9 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"evalrun {__version__}")
         return 0
-    if words[0] == "list":
-        from evalrun.commands.list import main as list_names
-
-        return list_names(words[1:])
-    if words[0] == "import":
-        from evalrun.commands.import_ import main as import_file
-
-        return import_file(words[1:])
-    if words[0] == "score":
-        from evalrun.commands.score import main as score_file
-
-        return score_file(words[1:])
+    command = _command(words[0])
+    if command is not None:
+        return command(words[1:])
     from evalrun.cli.arguments import read
     from evalrun.plan.secrets import refuse_in_overrides
 
@@ -49,6 +41,26 @@ def _dispatch(words: list[str]) -> int:
     from evalrun.cli.compose import run
 
     return run(arguments)
+
+
+def _command(word: str) -> Callable[[list[str]], int] | None:
+    """What the first word asks for; None where it is no command. Each is loaded only when it is asked for."""
+    match word:
+        case "list":
+            from evalrun.commands.list import main as command
+        case "import":
+            from evalrun.commands.import_ import main as command
+        case "score":
+            from evalrun.commands.score import main as command
+        case "status":
+            from evalrun.commands.status import main as command
+        case "stop":
+            from evalrun.commands.stop import main as command
+        case "pack":
+            from evalrun.commands.pack import main as command
+        case _:
+            return None
+    return command
 
 
 def console() -> None:

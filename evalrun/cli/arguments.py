@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from evalrun.cli import strings
+from evalrun.cli.help import COMMANDS
 from evalrun.config.keys import PEERS, Kind, kind, unknown_key
 from evalrun.config.quoting import quoted
 from evalrun.errors import Fault, nearest, unknown, visible
@@ -150,7 +151,7 @@ def _stray(word: str) -> Fault:
         guess = f" Did you mean --mode {word}?"
     elif word.startswith("~"):
         guess = " Nothing is deleted from a configuration: key=null makes a setting absent."
-    elif hint := nearest(word, ("list", "import", "score")):
+    elif hint := nearest(word, COMMANDS):
         guess = f" Did you mean `evalrun {hint}`, as the first word?"
     return Fault(
         f"{visible(word)!r} is neither a flag nor a setting of the form key=value.{guess} Examples: model=smollm2, "

@@ -1,4 +1,7 @@
-"""The text of `evalrun --help`."""
+"""The text of `evalrun --help`, and the commands that stand as the first word."""
+
+COMMANDS = ("list", "import", "score", "status", "stop", "pack")
+WITH_OWN_HELP = ("import", "score", "status", "stop", "pack")
 
 HELP = """\
 evalrun: ask a language model every question of a benchmark, keep every answer, score them with error bars.
@@ -40,5 +43,8 @@ Commands
   evalrun score METRIC ... FILE.jsonl                  score predictions that you have, without a run
       [--json] [--per-doc FILE] [--metric-file FILE.py]   METRIC may have parameters: 'pass@k:k=2&n=5'
   evalrun import FILE --question COLUMN --gold COLUMN --prediction COLUMN --task NAME --model NAME
+  evalrun status [RUN] [--json]                        what runs do, how far they are, how they ended
+  evalrun stop RUN [--wait SECONDS] [--kill]           end a run in order: rows are kept, --resume goes on
+  evalrun pack RUN [--partial]                         one archive of the run folder, and one of its logs
 
 Exit codes: 0 good, 1 internal fault, 2 asked wrongly, 3 failed or incomplete tasks, 130 Ctrl-C, 143 SIGTERM."""

@@ -139,6 +139,11 @@ class Run:
         return self._file(f"logs/{stage}", model, task, ".out")
 
     @property
+    def logs_dir(self) -> Path:
+        """logs/"""
+        return self.path / "logs"
+
+    @property
     def summary_dir(self) -> Path:
         """summary/"""
         return self.path / "summary"
@@ -157,6 +162,17 @@ class Run:
         except (FileNotFoundError, NotADirectoryError):
             return {}
         return {int(match[1]): folder / name for name in names if (match := form.fullmatch(name))}
+
+
+def archive_files(folder: Path, digits: str) -> tuple[Path, Path]:
+    """Where `evalrun pack` puts a run, and its logs alone: <digits>.zip, <digits>_logs.zip."""
+    return folder / f"{digits}.zip", folder / f"{digits}_logs.zip"
+
+
+def run_folders(output_dir: Path) -> list[Run]:
+    """Every folder below that is or was to become a run: it holds a plan or a state, readable or not. By path."""
+    folders = [job for each in _subfolders(output_dir) for job in (each, *_subfolders(each))]
+    return [run for run in map(Run, sorted(folders)) if run.plan_file.exists() or run.state_file.exists()]
 
 
 def find_runs(output_dir: Path) -> list[Run]:

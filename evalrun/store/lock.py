@@ -91,6 +91,14 @@ class Lock:
         )
 
 
+def owner_of(path: Path) -> dict[str, Any]:
+    """The `identity` in a lock file; empty where there is no lock, or none that can be read."""
+    try:
+        return _parsed(path.read_bytes())
+    except OSError:
+        return {}
+
+
 def identity(pid: int) -> dict[str, Any]:
     """What tells a process from all others: pid, start time (None where unknown), boot id, host name."""
     return {"pid": pid, "started": start_time(pid), "boot_id": boot_id(), "host": socket.gethostname()}

@@ -1,0 +1,136 @@
+"""evalrun status [RUN]: what runs do, how far they are, and how they ended. Readable at any time."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from evalrun.commands.runs import Parser, Seen, every, named
+from evalrun.errors import visible
+from evalrun.store.state import State
+
+UNKNOWN = "unknown"
+"""Shown for a run whose state, plan and rows cannot be read."""
+
+
+def main(argv: list[str]) -> int:
+    """Print a table of all runs, or all about one. Returns the exit code."""
+    parser = Parser("status", __doc__)
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run folder, its time stamp, or latest")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of runs, or with RUN one object")
+    args = parser.read(argv)
+    output_dir = Path(args.output_dir)
+    runs = every(output_dir) if args.run is None else named(args.run, output_dir, "status")
+    is_one = args.run is not None and len(runs) == 1
+    if args.json:
+        found = [facts(run) for run in runs]
+        print(json.dumps(found[0] if is_one else found, indent=1))
+    elif is_one:
+        print(_details(runs[0]))
+    elif not runs:
+        print(f"There is no run in {output_dir}.")
+    else:
+        print(_table(runs))
+        for run in runs:
+            if run.problem:
+                print(f"{visible(run.name)}: {visible(run.problem)}")
+    return 0
+
+
+def facts(run: Seen) -> dict[str, Any]:
+    """All that is known of a run, for programs. Absent is null; times are seconds since 1970."""
+    state = run.current
+    logs = sorted(str(path) for path in run.run.logs_dir.rglob("*.out"))
+    summaries = sorted(run.run.summary_dir.glob("summary_*.txt"))
+    backend = run.plan.get("model")
+    return {
+        "run": run.name,
+        "path": str(run.run.path),
+        "state": None if state is None else str(state.phase),
+        "reason": None if state is None else state.reason,
+        "problem": run.problem,
+        "done": None if state is None else state.done,
+        "total": None if state is None else state.total,
+        "task": None if state is None else state.task,
+        "model": run.model,
+        "backend": backend.get("backend") if isinstance(backend, dict) else None,
+        "tasks": run.tasks,
+        "created_s": run.created_s,
+        "started_s": None if state is None else state.started_s,
+        "updated_s": None if state is None else state.updated_s,
+        "pid": None if state is None else state.pid,
+        "is_alive": state is not None and state.is_alive,
+        "host": None if state is None else state.host,
+        "supervisor_pid": None if state is None else state.supervisor_pid,
+        "server_pid": None if state is None else state.server_pid,
+        "logs": logs,
+        "summary": str(summaries[-1]) if summaries else None,
+    }
+
+
+def _table(runs: Sequence[Seen]) -> str:
+    rows = [("run", "state", "rows", "model", "tasks", "made")]
+    for run in runs:
+        state = run.current
+        phase = UNKNOWN if state is None else str(state.phase)
+        rows.append((run.name, phase, _rows(state), run.model or "-", _tasks(run.tasks), _moment(run.created_s)))
+    shown = [[visible(text) for text in row] for row in rows]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
+    return "\n".join("  ".join(f"{t:<{w}}" for t, w in zip(row, widths, strict=True)).rstrip() for row in shown)
+
+
+def _details(run: Seen) -> str:
+    known = facts(run)
+    state = run.current
+    lines = {
+        "run": known["path"],
+        "state": known["state"] or UNKNOWN,
+        "reason": known["reason"],
+        "problem": known["problem"],
+        "rows": _rows(state) + (f" (now {state.task})" if state and state.task and not state.phase.is_end else ""),
+        "model": f"{known['model'] or '-'}" + (f" ({known['backend']})" if known["backend"] else ""),
+        "tasks": ", ".join(known["tasks"]) or "-",
+        "made": _moment(run.created_s),
+        "started": None if state is None or state.started_s is None else _moment(state.started_s),
+        "updated": None if state is None or state.updated_s is None else _moment(state.updated_s, is_ago=True),
+        "process": None if state is None else _process(state),
+        "server": None if state is None else _server(state),
+        "summary": known["summary"],
+        "logs": "\n           ".join(known["logs"]) or None,
+    }
+    return "\n".join(f"{name:<9}  {visible(text)}" for name, text in lines.items() if text)
+
+
+def _rows(state: State | None) -> str:
+    if state is None or state.done is None:
+        return "-"
+    return f"{state.done}/{'?' if state.total is None else state.total}"
+
+
+def _tasks(names: Sequence[str]) -> str:
+    more = f", +{len(names) - 3}" if len(names) > 3 else ""
+    return (", ".join(names[:3]) + more) or "-"
+
+
+def _process(state: State) -> str | None:
+    if state.pid is None:
+        return None
+    if state.is_elsewhere:
+        return f"pid {state.pid} on {state.host}, which cannot be seen from here"
+    return f"pid {state.pid}" + ("" if state.is_alive else ", gone")
+
+
+def _server(state: State) -> str | None:
+    alive = {"supervisor": state.is_supervisor_alive, "server": state.is_server_alive}
+    pids = {"supervisor": state.supervisor_pid, "server": state.server_pid}
+    parts = [f"{who} pid {pid}" + ("" if alive[who] else ", gone") for who, pid in pids.items() if pid is not None]
+    return "; ".join(parts) or None
+
+
+def _moment(seconds: float, is_ago: bool = False) -> str:
+    text = f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
+    return text + (f", {max(0.0, time.time() - seconds):.0f} s ago" if is_ago else "")
