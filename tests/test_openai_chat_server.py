@@ -97,7 +97,7 @@ def test_nobody_there() -> None:
     with pytest.raises(Fault) as caught:
         OpenaiChatBackend(plan(url)).start()
     assert time.monotonic() - begun < 30
-    assert str(caught.value).startswith(f"No chat server at model.base_url={url!r}. Tried GET {url}/v1/models: ")
+    assert str(caught.value).startswith(f"No server at model.base_url={url!r}. Tried GET {url}/v1/models: ")
     assert "onnect" in str(caught.value)
     assert str(caught.value).endswith("Start the server, or check host and port.")
 
@@ -127,7 +127,7 @@ STARTS = [
     ),
     (listing(), None, "lists no model"),
     (listing(models=404), None, "No root lists models"),
-    (listing(models=404, chat=404), "a", "No root has a chat route"),
+    (listing(models=404, chat=404), "a", "No root has the route chat/completions"),
     (listing(models=401), "a", "refuses the key: check model.api_key_env, which is not set"),
     (listing(models=500), "a", "HTTP 500"),
     (listing(models=302), "a", "HTTP 302"),

@@ -1,4 +1,4 @@
-"""A streamed chat completion put together from its events."""
+"""A streamed completion put together from its events: of the chat API, or of the plain one."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ class Choice:
         return whole(self.thought) if self.thought else None
 
 
-class ChatStream:
-    """The state of one attempt: choices by index, usage, whether the end was announced."""
+class AnswerStream:
+    """The state of one attempt: choices by index, usage, whether the end was announced.
+
+    Where the text of an event stands is what the two APIs differ in: see `_take_text`.
+    """
 
     __slots__ = ("choices", "has_token", "is_done", "n_events", "usage")
 
@@ -73,45 +76,33 @@ class ChatStream:
             chunk = json.loads(data)
         except ValueError as fault:
             if event.name == "error":
-                raise _error_event(data) from fault
+                raise error_event(data) from fault
             raise AttemptFailed("malformed", f"a data line of the stream is not JSON: {data[:300]}") from fault
         if event.name == "error":
-            raise _error_event(chunk.get("error", chunk) if isinstance(chunk, dict) else chunk)
+            raise error_event(chunk.get("error", chunk) if isinstance(chunk, dict) else chunk)
         if not isinstance(chunk, dict):
             raise AttemptFailed("malformed", f"a data line of the stream is not a JSON object: {data[:300]}")
         self._take_chunk(chunk)
 
     def _take_chunk(self, chunk: dict[str, Any]) -> None:
         if chunk.get("error"):
-            raise _error_event(chunk["error"])
+            raise error_event(chunk["error"])
         if chunk.get("object") == "error":
-            raise _error_event(chunk)
+            raise error_event(chunk)
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
             self.usage = usage
-        for part in chunk.get("choices") or ():
-            if not isinstance(part, dict):
-                raise AttemptFailed("malformed", f"a choice of the stream is not a JSON object: {part!r:.300}")
+        for part in _parts(chunk):
             index = part.get("index") or 0
             choice = self.choices.get(index)
             if choice is None:
                 choice = self.choices[index] = Choice()
-            self._take_delta(choice, part.get("delta"))
+            self._take_text(choice, part)
             if part.get("finish_reason"):
                 choice.finish_reason = str(part["finish_reason"])
 
-    def _take_delta(self, choice: Choice, delta: Any) -> None:
-        if not isinstance(delta, dict):
-            return
-        content = delta.get("content")
-        if isinstance(content, str):
-            choice.content.append(content)
-            if content:
-                self.has_token = True
-        thought = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(thought, str):
-            choice.thought.append(thought)
-            self.has_token = True
+    def _take_text(self, choice: Choice, part: dict[str, Any]) -> None:
+        raise NotImplementedError
 
     def is_complete(self, index: int = 0) -> bool:
         """True where answer `index` has come whole: it has a finish_reason, or [DONE] came after content."""
@@ -131,6 +122,84 @@ class ChatStream:
             f"the stream {how} after {self.n_events} events and {n_chars} characters, without a finish_reason",
             status=Status.INCOMPLETE,
         )
+
+    def is_whole(self, n: int) -> bool:
+        """True where exactly the answers 0 to n - 1 have come, each whole."""
+        return len(self.choices) == n and all(map(self.is_complete, range(n)))
+
+    def require_whole(self, n: int) -> None:
+        """AttemptFailed where an answer of 0 to n - 1 is missing or not whole, or where there are others."""
+        if self.is_whole(n):
+            return
+        if not self.choices or (n == 1 and set(self.choices) == {0}):
+            self.require_complete()
+        got = sorted(self.choices, key=str)
+        is_said = self.is_done or len(got) > n or any(index not in range(n) for index in got)
+        if is_said and all(map(self.is_complete, got)):  # a broken stream would say so otherwise
+            raise AttemptFailed(
+                "wrong_n",
+                f"{n} choices were asked for in one request, and the server sent {_listed(got)}. Where it does not "
+                "know n, leave model.n_per_request at 1.",
+                http_status=200,
+                is_final=True,
+                is_refusal=True,
+            )
+        open_ones = [index for index in range(n) if not self.is_complete(index)]
+        raise AttemptFailed(
+            "incomplete",
+            f"the stream ended after {self.n_events} events; of {n} choices those without a finish_reason are "
+            f"{_listed(open_ones)}",
+            status=Status.INCOMPLETE,
+        )
+
+
+class ChatStream(AnswerStream):
+    """Of /v1/chat/completions: choices[].delta, with content and perhaps a thought."""
+
+    __slots__ = ()
+
+    def _take_text(self, choice: Choice, part: dict[str, Any]) -> None:
+        delta = part.get("delta")
+        if not isinstance(delta, dict):
+            return
+        content = delta.get("content")
+        if isinstance(content, str):
+            choice.content.append(content)
+            if content:
+                self.has_token = True
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        if isinstance(thought, str):
+            choice.thought.append(thought)
+            self.has_token = True
+
+
+class TextStream(AnswerStream):
+    """Of /v1/completions: choices[].text."""
+
+    __slots__ = ()
+
+    def _take_text(self, choice: Choice, part: dict[str, Any]) -> None:
+        text = part.get("text")
+        if isinstance(text, str):
+            choice.content.append(text)
+            if text:
+                self.has_token = True
+
+
+def _parts(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+    """The choices of an event. AttemptFailed where they are none that a server should send."""
+    parts = chunk.get("choices") or []
+    if not isinstance(parts, list):
+        raise AttemptFailed("malformed", f"the choices of an event are no list: {parts!r:.300}")
+    for part in parts:
+        if not isinstance(part, dict) or not isinstance(part.get("index") or 0, int):
+            raise AttemptFailed("malformed", f"a choice of the stream is not a JSON object: {part!r:.300}")
+    return parts
+
+
+def _listed(indices: list[int]) -> str:
+    shown = ", ".join(str(index) for index in indices[:10]) + (", ..." if len(indices) > 10 else "")
+    return f"{len(indices)} (index {shown})" if indices else "none"
 
 
 def whole(parts: list[str]) -> str:
@@ -154,7 +223,7 @@ def error_text(error: Any) -> str:
     return json.dumps(error)
 
 
-def _error_event(error: Any) -> AttemptFailed:
+def error_event(error: Any) -> AttemptFailed:
     """An error that came inside a stream of HTTP status 200. Its code says whether to try again."""
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, str) and code.isdigit():

@@ -46,6 +46,11 @@ class AttemptFailed(Exception):
         self.retry_after_s = retry_after_s
 
     @property
+    def is_unreachable(self) -> bool:
+        """True where no connection came about."""
+        return self.error_type in ("unreachable", "connect_timeout")
+
+    @property
     def cause(self) -> tuple[str, int | None, str]:
         """What makes two refusals the same one. 401, 403 and 404 are one cause whatever the server writes."""
         return self.error_type, self.http_status, "" if self.http_status in _NO_BODY_MATTERS else self.message
