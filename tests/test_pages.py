@@ -16,7 +16,7 @@ from evalrun.stages.summarize import COLUMNS as CSV_COLUMNS
 from evalrun.store.docs import DOCS
 from evalrun.store.rows import PREDICTIONS
 from evalrun.store.verdicts import VERDICTS
-from evalrun.types import Cell, Counts, Estimate, Plan, Record, State, Status
+from evalrun.types import Cell, Consistency, Counts, Estimate, Plan, Record, State, Status
 
 FORMAT = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
 TASKS = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
@@ -66,9 +66,10 @@ def test_columns_are_described_in_order_with_their_types(section: str, schema: o
 @pytest.mark.parametrize(
     ("title", "names"),
     [
-        ("header", [f.name for f in fields(Record) if f.name not in ("counts", "estimates")]),
+        ("header", [f.name for f in fields(Record) if f.name not in ("counts", "estimates", "consistency")]),
         ("counts", [f.name for f in fields(Counts)]),
         ("estimate", [f.name for f in fields(Estimate)]),
+        ("consistency", [f.name for f in fields(Consistency)]),
         ("## The tidy table", list(CSV_COLUMNS)),
         ("key", [f.name for f in fields(Plan)]),
         ("key of a cell", [f.name for f in fields(Cell)]),

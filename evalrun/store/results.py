@@ -5,27 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evalrun.errors import Fault, visible
 from evalrun.store.disk import alone_in, write_text_atomic
 from evalrun.store.layout import Run
 from evalrun.store.strict import from_json, number, plain, to_json
-from evalrun.types import Counts, Estimate, Record
+from evalrun.types import Consistency, Counts, Estimate, Record
 from evalrun.version import __version__
 
 FORMAT_VERSION = 1
 
 _FIELDS = tuple(field.name for field in fields(Estimate))
+_COUNTED = tuple(field.name for field in fields(Consistency))
+_Signed = TypeVar("_Signed", Estimate, Consistency)
 
 
 @dataclass(frozen=True)
 class Results:
-    """A results file. header: what identifies the cell. counts: samples per outcome. estimates: in stored order."""
+    """A results file. header: what identifies the cell. counts: samples per outcome. estimates: in stored order.
+
+    consistency: likewise; none in a file of before it was counted.
+    """
 
     header: dict[str, Any]
     counts: dict[str, Any]
     estimates: tuple[Estimate, ...]
+    consistency: tuple[Consistency, ...] = ()
 
 
 def merge(old: Sequence[Estimate], new: Sequence[Estimate]) -> tuple[Estimate, ...]:
@@ -39,8 +45,13 @@ def merge(old: Sequence[Estimate], new: Sequence[Estimate]) -> tuple[Estimate, .
         if other is not estimate:
             names = f"{other.display!r} and {estimate.display!r}"
             raise Fault(f"Two estimates, {names}, have one signature {estimate.signature!r}; ask for one of them.")
-    kept = [by_signature.pop(estimate.signature, estimate) for estimate in old]
-    return (*kept, *by_signature.values())
+    return _joined(old, by_signature)
+
+
+def _joined(old: Sequence[_Signed], new: dict[str, _Signed]) -> tuple[_Signed, ...]:
+    left: dict[str, _Signed] = dict(new)
+    kept: list[_Signed] = [left.pop(each.signature, each) for each in old]
+    return tuple(kept + list(left.values()))
 
 
 def write_results(
@@ -50,8 +61,9 @@ def write_results(
     header: Mapping[str, Any],
     estimates: Sequence[Estimate],
     counts: Counts | Mapping[str, Any],
+    consistency: Sequence[Consistency] = (),
 ) -> None:
-    """Store estimates, merged into what is stored; header and counts are replaced.
+    """Store estimates and consistency, merged into what is stored; header and counts are replaced.
 
     Strict JSON: nan and infinities are the texts "NaN", "Infinity", "-Infinity". Equal content gives equal bytes;
     the caller keeps wall times, pids and absolute paths out of header and counts. TaskFailure on OSError.
@@ -60,11 +72,13 @@ def write_results(
     with alone_in(path.parent):
         old = read_results(run, model, task)
         merged = merge(old.estimates if old else (), estimates)
+        counted = _joined(old.consistency if old else (), {each.signature: each for each in consistency})
         content = {
             "format_version": FORMAT_VERSION,
             "header": plain(header),
             "counts": plain(counts),
             "estimates": [asdict(estimate) for estimate in merged],
+            "consistency": [asdict(each) for each in counted],
         }
         write_text_atomic(path, to_json(content, indent=2) + "\n")
 
@@ -85,15 +99,17 @@ def read_results(run: Run, model: str, task: str) -> Results | None:
         )
     try:
         estimates = tuple(_estimate(entry) for entry in content["estimates"])
-        return Results(dict(content["header"]), dict(content["counts"]), estimates)
+        counted = tuple(_consistency(entry) for entry in content.get("consistency", ()))
+        return Results(dict(content["header"]), dict(content["counts"]), estimates, counted)
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise _unsound(path, cause) from cause
 
 
 def write_record(run: Run, record: Record) -> None:
-    """`write_results` for a Record: its counts, its estimates, and all other fields as the header."""
-    header = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in ("counts", "estimates")}
-    write_results(run, record.model, record.task, header, record.estimates, record.counts)
+    """`write_results` for a Record: its counts, estimates, consistency, and all other fields as the header."""
+    apart = ("counts", "estimates", "consistency")
+    header = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in apart}
+    write_results(run, record.model, record.task, header, record.estimates, record.counts, record.consistency)
 
 
 def read_record(run: Run, model: str, task: str) -> Record | None:
@@ -103,7 +119,8 @@ def read_record(run: Run, model: str, task: str) -> Record | None:
         return None
     try:
         header = {**results.header, "notes": tuple(results.header.get("notes", ()))}
-        return Record(**header, counts=Counts(**results.counts), estimates=results.estimates)
+        counts, estimates = Counts(**results.counts), results.estimates
+        return Record(**header, counts=counts, estimates=estimates, consistency=results.consistency)
     except TypeError as cause:
         raise _unsound(run.results_file(model, task), cause) from cause
 
@@ -129,6 +146,16 @@ def _estimate(entry: Mapping[str, Any]) -> Estimate:
         low, high = values["bounds"]
         values["bounds"] = (number(low), number(high))
     return Estimate(**values)
+
+
+def _consistency(entry: Mapping[str, Any]) -> Consistency:
+    found = Consistency(**{name: entry[name] for name in _COUNTED})
+    counts = (found.n, found.always, found.mostly, found.unstable, found.never, found.n_right)
+    if any(isinstance(count, bool) or not isinstance(count, int) or count < 0 for count in counts):
+        raise ValueError("consistency holds something other than counts")
+    if not (found.n and found.n_scored):
+        raise ValueError("consistency counts no document")
+    return found
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

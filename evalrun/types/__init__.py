@@ -13,7 +13,19 @@ from evalrun.types.asking import (
     Sampling,
     Status,
 )
-from evalrun.types.judging import Answer, Choices, Counts, Estimate, Lost, Record, Roll, Samples, State, Verdict
+from evalrun.types.judging import (
+    Answer,
+    Choices,
+    Consistency,
+    Counts,
+    Estimate,
+    Lost,
+    Record,
+    Roll,
+    Samples,
+    State,
+    Verdict,
+)
 from evalrun.types.planning import (
     Cell,
     DatasetPlan,
@@ -31,6 +43,7 @@ __all__ = [
     "Answer",
     "Cell",
     "Choices",
+    "Consistency",
     "Counts",
     "DatasetPlan",
     "DeployPlan",

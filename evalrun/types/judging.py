@@ -119,13 +119,50 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Consistency:
+    """How steadily documents are answered: how many of them have how many of their n samples right.
+
+    always: all n; mostly: more than half, not all; unstable: some, at most half; never: none. The four are counts of
+    documents and add up to the scored ones. n_right: right samples of all documents. signature: what was counted.
+    """
+
+    n: int
+    always: int
+    mostly: int
+    unstable: int
+    never: int
+    n_right: int
+    signature: str
+
+    @property
+    def n_scored(self) -> int:
+        """Documents that were counted, 1 or more."""
+        return self.always + self.mostly + self.unstable + self.never
+
+    @property
+    def pass_at_n(self) -> float:
+        """The share of documents with a right sample."""
+        return 1 - self.never / self.n_scored
+
+    @property
+    def cons_at_n(self) -> float:
+        """The share of documents with more than half of their samples right."""
+        return (self.always + self.mostly) / self.n_scored
+
+    @property
+    def avg_at_n(self) -> float:
+        """The share of right samples."""
+        return self.n_right / (self.n * self.n_scored)
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """What one (run, model, task) came to; `dataclasses.asdict` of it is strict JSON but for nan and inf.
 
     task: name, or name:subset. version: 6 hex digits of the task's definition. mode: gen, ll, ppl or judge.
     state: complete, incomplete, failed or missing; reason: why, when not complete. log: path of the log to read.
     n_docs: documents that the plan asks; n: samples per document. estimates: in the plan's order; none, or with
-    value None, where nothing was scored.
+    value None, where nothing was scored. consistency: one per scorer, threshold and n > 1 that samples were counted by.
     """
 
     model: str
@@ -140,3 +177,4 @@ class Record:
     counts: Counts = Counts()
     notes: tuple[str, ...] = ()
     estimates: tuple[Estimate, ...] = ()
+    consistency: tuple[Consistency, ...] = ()
