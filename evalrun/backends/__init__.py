@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
@@ -34,6 +36,7 @@ _KINDS: dict[str, tuple[Kind, ...]] = {
 }
 
 _warm: list[Backend] = []
+_makers: list[Callable[[ModelPlan], Backend]] = []
 
 
 def names() -> tuple[str, ...]:
@@ -93,8 +96,20 @@ def warm(model: ModelPlan) -> Backend:
     if _warm and replace(_warm[0].model, name=model.name) == model:
         return _warm[0]
     close_warm()
-    _warm.append(create(model))
+    _warm.append(_makers[-1](model) if _makers else create(model))
     return _warm[0]
+
+
+@contextmanager
+def made_by(make: Callable[[ModelPlan], Backend]) -> Iterator[None]:
+    """Within the block `warm` makes engines by `make`: for a server that the run itself starts. None is kept after it."""
+    close_warm()
+    _makers.append(make)
+    try:
+        yield
+    finally:
+        _makers.pop()
+        close_warm()
 
 
 def close_warm() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from evalrun import backends
 from evalrun.cli.shield import say
@@ -14,8 +16,13 @@ from evalrun.config import Mode, RunConfig
 from evalrun.errors import Fault
 from evalrun.plan import build, find, merge, own_metrics, to_json
 from evalrun.stages import infer, score, summarize
+from evalrun.store import state
 from evalrun.store.layout import Run, refuse_clashes, write_text_atomic
+from evalrun.store.state import Keeper, Phase
 from evalrun.types import Pairs, Plan, Record
+
+if TYPE_CHECKING:
+    from evalrun.deploy import Checked
 
 Outcome: TypeAlias = tuple[int, list[Record], Pairs]
 """Exit code, records for the tables, the summary's settings."""
@@ -48,6 +55,7 @@ def ask(context: Context) -> Outcome:
     is_resumed = config.resume or config.reuse is not None
     plan, saved = _resumed(context) if is_resumed else _new(context)
     refuse_clashes([c.name for c in plan.cells], "task")
+    checked, plan = deployed(plan)
     backends.check(plan.model)
     if config.mode is not Mode.infer:
         score.check_packages(plan)
@@ -55,25 +63,77 @@ def ask(context: Context) -> Outcome:
     if is_resumed:
         infer.check_resumable(plan, prepared)
     else:
-        # The engine loads before the folder is claimed, so that a model that does not exist leaves no empty run.
-        infer.start(plan, prepared)
+        if checked is None:
+            # The engine loads before the folder is claimed, so that a model that does not exist leaves no empty run.
+            infer.start(plan, prepared)
         _tell_unfinished(context, plan)
-        path = context.folder or Run.claim(context.output_dir).path
-        plan = saved = replace(plan, run_dir=str(path))
+        path = str(context.folder or Run.claim(context.output_dir).path)
+        plan, saved = replace(plan, run_dir=path), replace(saved, run_dir=path)
         say(f"run folder: {path}")
     run = Run(Path(plan.run_dir))
-    _save(context, run, saved)
-    outcomes = infer.run(plan, prepared, is_debug=config.debug)
+    with Keeper(run) as keeper:
+        _save(context, run, saved)
+        with _serving(checked, run, keeper):
+            outcomes = infer.run(plan, prepared, is_debug=config.debug, keeper=keeper)
+        return _finished(context, run, plan, outcomes, keeper)
+
+
+def _finished(context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.Outcome], keeper: Keeper) -> Outcome:
+    """Score what was asked, unless only asking was wanted, and say how the run ended."""
+    config = context.config
+    keeper.enter(Phase.TESTING)
     if config.mode is Mode.infer:
         for outcome in outcomes:
             print(outcome.line())
-        return (0 if all(o.is_whole for o in outcomes) else 3), [], plan.summary
-    failures = [(o.task, o.failure) for o in outcomes if o.failure is not None]
-    return _told(run, score.run(plan, failures, is_debug=config.debug), plan.summary)
+        told: Outcome = (0 if all(o.is_whole for o in outcomes) else 3), [], plan.summary
+    else:
+        failures = [(o.task, o.failure) for o in outcomes if o.failure is not None]
+        told = _told(run, score.run(plan, failures, is_debug=config.debug), plan.summary)
+    if told[0] == 0:
+        keeper.enter(Phase.FINISHED)
+    else:
+        unwell = [o.line() for o in outcomes if not o.is_whole]
+        unwell += [f"{r.task}: {r.reason or r.state}" for r in told[1] if r.state != "complete"]
+        keeper.enter(Phase.FAILED, unwell[0] if unwell else None)
+    return told
+
+
+def planned(context: Context) -> Plan:
+    """The plan of a new run."""
+    config = context.config
+    if config.model.repo is None or config.num_return_sequences is not None:
+        return build(config, context.typed)
+    from evalrun import deploy
+
+    with_default = deploy.default_samples(config)
+    plan = build(with_default, context.typed)
+    return plan if with_default is config else deploy.with_origin(plan)
+
+
+def deployed(plan: Plan) -> tuple[Checked | None, Plan]:
+    """(the server that the run starts, the plan with its address); (None, the plan) where it starts none."""
+    model = plan.model
+    if model.repo is None and model.weights is None and (model.name != "deploy" or model.base_url):
+        return None, plan
+    from evalrun import deploy
+
+    return deploy.check(plan), deploy.addressed(plan)
+
+
+@contextmanager
+def _serving(checked: Checked | None, run: Run, keeper: Keeper) -> Iterator[None]:
+    if checked is None:
+        keeper.enter(Phase.TESTING)
+        yield
+        return
+    from evalrun import deploy
+
+    with deploy.serving(checked, run, keeper, say):
+        yield
 
 
 def _new(context: Context) -> tuple[Plan, Plan]:
-    plan = build(context.config, context.typed)
+    plan = planned(context)
     return plan, plan
 
 
@@ -116,8 +176,17 @@ def evaluate(context: Context) -> Outcome:
     score.check_packages(plan)
     say(f"Scoring {stored.run.path}.")
     write_text_atomic(stored.run.config_file(context.time, os.getpid()), context.yaml)
-    records = score.run(plan, (), is_debug=context.config.debug)
-    return _told(stored.run, records, plan.summary)
+    told = _told(stored.run, score.run(plan, (), is_debug=context.config.debug), plan.summary)
+    if told[0] == 0:
+        _settle(stored.run)
+    return told
+
+
+def _settle(run: Run) -> None:
+    """A run that was stopped or failed after its last row was asked is finished, now that it is scored whole."""
+    now = state.read(run)
+    if now is not None and now.shown.phase in (Phase.TERMINATED, Phase.FAILED) and not now.is_alive:
+        state.write(run, replace(now, phase=Phase.FINISHED, reason=None, updated_s=time.time()))
 
 
 def view(context: Context) -> Outcome:

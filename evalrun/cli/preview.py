@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from evalrun import backends
-from evalrun.cli.job import Context, Outcome
+from evalrun.cli.job import Context, Outcome, deployed, planned
 from evalrun.config import Mode
 from evalrun.errors import EvalrunError, visible
-from evalrun.plan import build
 from evalrun.stages import infer, score
 from evalrun.tasks import prompt
 from evalrun.types import Cell, Generate, Loglikelihood, MetricPlan, Plan, Request, Rolling
@@ -16,13 +15,15 @@ from evalrun.types import Cell, Generate, Loglikelihood, MetricPlan, Plan, Reque
 
 def run(context: Context) -> Outcome:
     """Print what the same command without --dry-run would ask."""
-    plan = build(context.config, context.typed)
+    checked, plan = deployed(planned(context))
     backends.check(plan.model)
     if context.config.mode is not Mode.infer:
         score.check_packages(plan)
     prepared = infer.prepare(plan)
     total = sum(len(item.keys()) for item in prepared)
     print(f"model {plan.model.name}: backend {plan.model.backend}, path {plan.model.path or 'asked of the server'}")
+    if checked is not None:
+        print("\nserver, started by the run:", *checked.steps(), sep="\n  ")
     for item in prepared:
         print(_cell_text(item.cell, len(item.docs), item.failure))
     print(f"\nrequests: {total} answers in all. Nothing was sent or written.")

@@ -50,6 +50,8 @@ def kind(key: str) -> Kind | None:
             node = typing.get_args(node)[1]
             if node is Any:
                 return Kind.column if before == "columns" else Kind.open
+            if node is str:
+                return Kind.column  # deploy.env: a text under a free key
         else:
             return None
         before = part
@@ -57,7 +59,7 @@ def kind(key: str) -> Kind | None:
         return Kind.text
     if node == list[str]:
         return Kind.texts
-    if typing.get_origin(node) is dict and typing.get_args(node)[1] is Any:
+    if typing.get_origin(node) is dict and typing.get_args(node)[1] in (Any, str):
         return Kind.mapping
     return Kind.section if is_dataclass(node) or typing.get_origin(node) is dict else Kind.other
 

@@ -1,0 +1,144 @@
+"""What is checked before anything is made: the repository, the weights, the port, the tools."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evalrun.config import RunConfig
+from evalrun.deploy import environment, ports, script, weights
+from evalrun.deploy.install import NAME as REQUIREMENTS
+from evalrun.deploy.ready import HOST
+from evalrun.errors import Fault
+from evalrun.types import DeployPlan, ModelPlan, Plan
+
+DEFAULT_SAMPLES = 5
+"""num_return_sequences of a run that tests a server, where nothing says otherwise: the rule of the accuracy test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A deployment that can begin. python: makes the environment; None where none is made. venv: the named one."""
+
+    deploy: DeployPlan
+    model: ModelPlan
+    repo: Path
+    script: script.Script
+    weights: weights.Weights
+    python: str | None
+    venv: Path | None
+
+    @property
+    def has_requirements(self) -> bool:
+        """Whether there is anything to install."""
+        return (self.repo / REQUIREMENTS).is_file()
+
+    def steps(self) -> list[str]:
+        """What will be done, one line each, for people."""
+        where = str(self.venv) if self.venv else f"an environment of the run, made by {self.python}"
+        return [
+            f"check    {self.script.path}; weights {self.weights.path}: {self.weights.n_files} files, {self.weights.size_text}; "
+            f"port {self.deploy.port} is free",
+            f"install  {REQUIREMENTS} into {where}"
+            if self.has_requirements
+            else f"install  nothing (no {REQUIREMENTS})",
+            f"start    {' '.join(self.script.interpreter)} {script.NAME} in {self.repo}, MODEL_PATH={self.weights.path}",
+            f"wait     for {self.model.base_url}, up to {self.deploy.ready_timeout_s:g} s; then one streamed request",
+            "stop     the server and all that it started",
+        ]
+
+
+def default_samples(config: RunConfig) -> RunConfig:
+    """The configuration with num_return_sequences=5 where a server is started and nothing says how many samples."""
+    model = config.model
+    if model.repo is None or config.num_return_sequences is not None:
+        return config
+    said = [*config.task_params.values(), *config.metrics.values()]
+    if any(
+        isinstance(params, dict) and {"n", "k"} & {k for k, v in params.items() if v is not None} for params in said
+    ):
+        return config
+    return replace(config, num_return_sequences=DEFAULT_SAMPLES)
+
+
+def with_origin(plan: Plan) -> Plan:
+    """The plan of a configuration that got the default: its cells say where their n comes from."""
+    said = f"num_return_sequences={DEFAULT_SAMPLES}, the default where the run starts the server"
+    cells = [
+        replace(
+            cell, origins=tuple((k, said if (k, v) == ("n", "num_return_sequences") else v) for k, v in cell.origins)
+        )
+        for cell in plan.cells
+    ]
+    return replace(plan, cells=tuple(cells))
+
+
+def addressed(plan: Plan) -> Plan:
+    """The plan with the address of the server that will be started."""
+    if plan.deploy is None:
+        return plan
+    return replace(plan, model=replace(plan.model, base_url=f"http://{HOST}:{plan.deploy.port}/v1"))
+
+
+def check(plan: Plan) -> Checked:
+    """Everything that can be known before a folder is made. Fault naming what is missing, too large or taken."""
+    model = plan.model
+    if model.repo is None or model.weights is None or plan.deploy is None:
+        given = f"got model.repo={model.repo}, model.weights={model.weights}"
+        raise Fault(
+            "To test a server that the run starts, name both folders: model.repo=DIR (deploy.sh at its root) and "
+            f"model.weights=DIR (what deploy.sh gets as $MODEL_PATH); {given}."
+        )
+    _refuse_contradictions(model, plan.deploy)
+    environment.check_env(plan.deploy)
+    repo, folder = _absolute(model.repo), _absolute(model.weights)
+    if not repo.is_dir():
+        raise Fault(f"model.repo={repo} is not a folder. It should hold {script.NAME} at its root.")
+    found = script.read(repo)
+    sizes = weights.read(folder)
+    weights.check_size(sizes, plan.deploy.max_weights_gb)
+    venv, python = _tools(plan.deploy, (repo / REQUIREMENTS).is_file())
+    if (problem := ports.problem(plan.deploy.port)) is not None:
+        raise Fault(
+            f"Port {plan.deploy.port} {problem}, so the server could not listen on it. End what holds it, or name the "
+            "port on which deploy.sh listens: deploy.port=PORT."
+        )
+    return Checked(plan.deploy, addressed(plan).model, repo, found, sizes, python, venv)
+
+
+def _absolute(path: str) -> Path:
+    """As MODEL_PATH gives it: absolute, symbolic links as they are."""
+    return Path(os.path.abspath(os.path.expanduser(path)))
+
+
+def _refuse_contradictions(model: ModelPlan, deploy: DeployPlan) -> None:
+    if model.backend != "openai_chat":
+        raise Fault(
+            f"model.backend={model.backend} with model.repo: a server that the run starts is asked by openai_chat only."
+        )
+    own = f"http://{HOST}:{deploy.port}/v1"
+    if model.base_url not in (None, own) or model.replicas:
+        given = f"model.base_url={model.base_url}" if model.base_url not in (None, own) else "model.replicas"
+        raise Fault(
+            f"{given} names a server that is up, model.repo={model.repo} one that the run starts. Leave one of them out; "
+            f"the server that is started is asked at {own} (deploy.port)."
+        )
+    if model.api_key_env is not None:
+        raise Fault(
+            f"model.api_key_env={model.api_key_env} would hand your key to the server under test. Leave it out: a server "
+            "on this machine needs none."
+        )
+
+
+def _tools(deploy: DeployPlan, has_requirements: bool) -> tuple[Path | None, str | None]:
+    """(the named environment, the python that makes one). Fault where they do not exist."""
+    if deploy.venv is not None:
+        venv = _absolute(deploy.venv)
+        if not os.access(venv / "bin" / "python", os.X_OK):
+            raise Fault(
+                f"deploy.venv={venv} is no virtual environment: there is no bin/python in it. Name one that exists, or "
+                "leave it out: one is made for the run."
+            )
+        return venv, None
+    return None, environment.machine_python(deploy) if has_requirements else None
