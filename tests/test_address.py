@@ -26,7 +26,9 @@ ASKED = [
     "dataset.revision=r", "dataset.columns.query=q", "dataset.filter.level=5", "seed=1",
     "tasks.gsm8k.prompt.template=t {{ query }}", "tasks.gsm8k.prompt.answer=a", "tasks.gsm8k.prompt.system=s",
     "tasks.gsm8k.fewshot.n=1", "tasks.gsm8k.fewshot.rule=random", "tasks.gsm8k.fewshot.seed=1",
-    "tasks.gsm8k.sampling.max_tokens=5", "tasks.gsm8k.sampling.stop=[y]",
+    "tasks.gsm8k.sampling.max_tokens=5", "tasks.gsm8k.sampling.stop=[y]", "model.token_boundary=separate",
+    "model.n_per_request=all", "model.repo=r", "model.weights=w", "tasks.gsm8k.prompt.continuation=c",
+    "tasks.gsm8k.prompt.context=c", "tasks.gsm8k.prompt.unconditioned=u",
 ]  # fmt: skip
 NOT_ASKED = [
     "model.path=/other/place/tiny", "model.path=./tiny", "dataset.path=x.jsonl", "dataset.path=~/x.jsonl",
@@ -37,6 +39,8 @@ NOT_ASKED = [
     "tasks.gsm8k.extract=null", "limit=3", "tasks.gsm8k.limit=3", "num_return_sequences=5", "output_dir=o",
     "max_error_rate=0.5", "allow_equal_samples=true", "debug=true", "summary.digits=4", "mode=infer",
     "tasks.gsm8k.description=d", "tasks.gsm8k.source=s", "model.system=null", "dataset.split=test",
+    "model.token_boundary=joint", "model.n_per_request=1", "model.replicas=[http://b/v1]", "model.request_rate=5",
+    "model.request_burst=2", "model.use_proxy=true", "tasks.gsm8k.generative=g", "deploy.port=8001",
 ]  # fmt: skip
 
 

@@ -253,7 +253,7 @@ def test_temperature(
         ("max_error_rate=2", "max_error_rate is a share of the rows, 0 to 1; got 2.0"),
         ("tasks.demo_math.fewshot.n=-1", "tasks.demo_math.fewshot.n must be 0 or more; got -1"),
         ("tasks.demo_math.fewshot.rule=best", "tasks.demo_math.fewshot.rule must be first or random; got 'best'"),
-        ("dataset.gold_form=word", "gold_form must be one of auto, index, letter, text; got 'word'"),
+        ("dataset.gold_form=word", "gold_form must be one of auto, index, letter, text, flags; got 'word'"),
         ("dataset.path=null", ""),
     ],
 )  # fmt: skip

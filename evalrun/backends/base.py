@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from evalrun.types import ModelPlan, Reply, Request, Status
 
@@ -48,6 +48,14 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Free the engine; may be called twice."""
+
+
+@runtime_checkable
+class ScoreProbe(Protocol):
+    """A backend that must be asked whether it gives log-probabilities at all: a server."""
+
+    def check_scores(self, is_single_token: bool) -> None:
+        """Fault where it gives none; is_single_token: only choices of one token are asked. After `start`."""
 
 
 def document_seed(seed: int, doc_id: str) -> int:

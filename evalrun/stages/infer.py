@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from evalrun import backends
-from evalrun.backends.base import Backend, document_seed
+from evalrun.backends.base import Backend, ScoreProbe, document_seed
 from evalrun.errors import Fault, TaskFailure
 from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.stages.log import TaskLog
@@ -141,7 +141,11 @@ def start(plan: Plan, prepared: Sequence[Prepared]) -> None:
     """Load the engine, where there is anything to ask. Fault: the model cannot be loaded."""
     if any(item.docs for item in prepared):
         Progress().note(_loading(plan))
-        backends.warm(plan.model).start()
+        backend = backends.warm(plan.model)
+        backend.start()
+        scored = [item for item in prepared if item.docs and set(item.cell.kinds) - {Kind.GENERATE.value}]
+        if scored and isinstance(backend, ScoreProbe):
+            backend.check_scores(all(_is_single_token(item.cell) for item in scored))
 
 
 def _loading(plan: Plan) -> str:
@@ -234,10 +238,14 @@ def _ask_missing(
 
 def requests_of(item: Prepared, keys: Sequence[Key]) -> Iterator[Request]:
     """The requests that bring these keys, in the order of the documents."""
-    metrics = [METRICS.get(m.key) for m in item.cell.metrics]
-    is_single_token = all(m.is_single_token for m in metrics if m.reads is Kind.LOGLIKELIHOOD)
     seed = partial(document_seed, item.cell.sampling.seed)
-    return prompt.requests(item.docs, item.asked, item.cell, keys, seed, is_single_token)
+    return prompt.requests(item.docs, item.asked, item.cell, keys, seed, _is_single_token(item.cell))
+
+
+def _is_single_token(cell: Cell) -> bool:
+    """Whether every metric that reads log-likelihoods wants choices of one token, and none reads whole texts."""
+    metrics = [METRICS.get(m.key) for m in cell.metrics]
+    return all(m.is_single_token for m in metrics if m.reads is not Kind.GENERATE)
 
 
 def _sink(writer: Writer, handle: TaskProgress, log: TaskLog) -> Callable[[Reply], None]:
