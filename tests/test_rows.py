@@ -269,7 +269,7 @@ def test_missing_files_name_the_nearest(tmp_path: Path) -> None:
         (["main/test.jsonl", "main/test.jsonl.gz"], "test", r"'test' is there more than once"),
         (["main/test.jsonl", "main/test.csv"], "test", r"'test' is there more than once"),
         (["main/test-00000-of-00002.csv"], "test", r"there are 1 of 2 parts"),
-        (["test.jsonl"], "test", r"no folder 'main' in .*set dataset\.name=null"),
+        (["test.jsonl"], "test", r"no folder 'main' in .*set tasks\.NAME\.dataset\.name=null"),
     ],
 )
 def test_folders(tmp_path: Path, files: list[str], split: str, expected: list[str] | str) -> None:

@@ -167,7 +167,7 @@ def _files_of_split(folder: Path, dataset: DatasetPlan) -> list[Path]:
         inner = [each.name for each in folder.iterdir() if each.is_dir()]
         raise Fault(
             f"{unknown('folder', dataset.name or '', inner, f'{folder} (dataset.name)')} Where the files lie in "
-            f"{folder} itself, set dataset.name=null."
+            f"{folder} itself, set tasks.NAME.dataset.name=null."
         )
     for place in (base, base / "data"):
         if place.is_dir() and (found := _split_in(place, dataset.split)):
