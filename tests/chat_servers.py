@@ -11,7 +11,7 @@ from typing import Any
 
 import mock_server
 
-from evalrun.backends.openai_chat import OpenaiChatBackend
+from evalrun import backends
 from evalrun.types import Generate, Message, ModelPlan, Reply, Sampling
 
 PROMPT_LIMIT = 100_000
@@ -127,7 +127,7 @@ def answering(*pieces: bytes) -> Handler:
     async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
         if path == "/v1/models":
             yield MODELS
-        elif path != "/v1/chat/completions":
+        elif not path.endswith("/completions"):
             yield http(404, b"{}")
         else:
             for piece in pieces:
@@ -146,10 +146,43 @@ def ask(text: str, doc_id: str = "d", indices: tuple[int, ...] = (0,), sampling:
 
 def rows_of(model: ModelPlan, *requests: Generate) -> list[Reply]:
     rows: list[Reply] = []
-    OpenaiChatBackend(model).run(requests, rows.append)
+    backends.create(model).run(requests, rows.append)
     return sorted(rows, key=lambda row: row.key)
 
 
 def row_of(model: ModelPlan, text: str = "7 + 5", **changes: Any) -> Reply:
     (row,) = rows_of(model, ask(text, **changes))
     return row
+
+
+# fault on the first attempt, requests sent, status, text
+FAULTS = [
+    ("429", 2, "ok", RIGHT),
+    ("500", 2, "ok", RIGHT),
+    ("503", 2, "ok", RIGHT),
+    ("400", 1, "error", None),
+    ("reset", 2, "ok", RIGHT),
+    ("cut", 2, "ok", RIGHT),
+    ("cleancut", 2, "ok", RIGHT),
+    ("nodone", 1, "ok", RIGHT),
+    ("errorevent", 2, "ok", RIGHT),
+    ("malformed", 2, "ok", RIGHT),
+    ("emptychunk", 1, "ok", RIGHT),
+    ("keepalive", 1, "ok", RIGHT),
+    ("crlf", 1, "ok", RIGHT),
+    ("nospace", 1, "ok", RIGHT),
+    ("eventlines", 1, "ok", RIGHT),
+    ("multidata", 1, "ok", RIGHT),
+    ("split", 1, "ok", RIGHT),
+    ("onebyte", 1, "ok", RIGHT),
+    ("bom", 1, "ok", RIGHT),
+    ("bigchunk", 1, "ok", RIGHT),
+    ("usageevery", 1, "ok", RIGHT),
+    ("emptychoices", 2, "ok", RIGHT),
+    ("nullcontent", 1, "empty", ""),
+    ("html200", 2, "ok", RIGHT),
+    ("empty200", 2, "ok", RIGHT),
+    ("length", 1, "truncated", "Let us work it out step"),
+    ("contentfilter", 1, "filtered", ""),
+    ("hang", 2, "ok", RIGHT),
+]

@@ -9,7 +9,7 @@ from typing import Any
 
 import backend_contract as contract
 import pytest
-from chat_servers import RIGHT, SSE_HEAD, ask, http, mock, plan, row_of, rows_of, scripted
+from chat_servers import FAULTS, RIGHT, SSE_HEAD, ask, http, mock, plan, row_of, rows_of, scripted
 
 from evalrun.backends.base import Backend
 from evalrun.backends.openai_chat import OpenaiChatBackend
@@ -26,39 +26,6 @@ def backend() -> Iterator[Backend]:
 @pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
 def test_contract(check: Any, backend: Backend) -> None:
     check(backend)
-
-
-# fault on the first attempt, requests sent, status, text
-FAULTS = [
-    ("429", 2, "ok", RIGHT),
-    ("500", 2, "ok", RIGHT),
-    ("503", 2, "ok", RIGHT),
-    ("400", 1, "error", None),
-    ("reset", 2, "ok", RIGHT),
-    ("cut", 2, "ok", RIGHT),
-    ("cleancut", 2, "ok", RIGHT),
-    ("nodone", 1, "ok", RIGHT),
-    ("errorevent", 2, "ok", RIGHT),
-    ("malformed", 2, "ok", RIGHT),
-    ("emptychunk", 1, "ok", RIGHT),
-    ("keepalive", 1, "ok", RIGHT),
-    ("crlf", 1, "ok", RIGHT),
-    ("nospace", 1, "ok", RIGHT),
-    ("eventlines", 1, "ok", RIGHT),
-    ("multidata", 1, "ok", RIGHT),
-    ("split", 1, "ok", RIGHT),
-    ("onebyte", 1, "ok", RIGHT),
-    ("bom", 1, "ok", RIGHT),
-    ("bigchunk", 1, "ok", RIGHT),
-    ("usageevery", 1, "ok", RIGHT),
-    ("emptychoices", 2, "ok", RIGHT),
-    ("nullcontent", 1, "empty", ""),
-    ("html200", 2, "ok", RIGHT),
-    ("empty200", 2, "ok", RIGHT),
-    ("length", 1, "truncated", "Let us work it out step"),
-    ("contentfilter", 1, "filtered", ""),
-    ("hang", 2, "ok", RIGHT),
-]
 
 
 @pytest.fixture(scope="module")

@@ -52,8 +52,12 @@ class AttemptFailed(Exception):
 
     @property
     def cause(self) -> tuple[str, int | None, str]:
-        """What makes two refusals the same one. 401, 403 and 404 are one cause whatever the server writes."""
-        return self.error_type, self.http_status, "" if self.http_status in _NO_BODY_MATTERS else self.message
+        """What makes two refusals the same one.
+
+        401, 403 and 404 are one cause whatever the server writes, and so are connections that do not come about.
+        """
+        is_one = self.is_unreachable or self.http_status in _NO_BODY_MATTERS
+        return self.error_type, self.http_status, "" if is_one else self.message
 
 
 class Refusals:
