@@ -17,7 +17,7 @@ import yaml
 from evalrun.errors import Fault
 from evalrun.tasks.docs import make_docs
 from evalrun.tasks.fewshot import choose, pool_dataset
-from evalrun.tasks.prompt import check_template, render, requests, template_columns
+from evalrun.tasks.prompt import Asked, check_template, render, requests, template_columns
 from evalrun.tasks.rows import load_rows
 from evalrun.types import Cell, DatasetPlan, Doc, FewshotPlan, Message, PromptPlan, Sampling
 
@@ -42,6 +42,7 @@ def text_of(template: str, answer: str = " {{ gold }}", doc: Doc = DOC, examples
         ("{{ subset }} {{ level }} {{ m.k }} {{ m['k'] }}", "s 3 v v"),
         ("Cost is ${price} and $5 for {q}", "Cost is ${price} and $5 for {q}"),
         ("{{ choices | join(', ') }}{% if is_first %}!{% endif %}", "red, green!"),
+        (r"{{ 'a  b c' | regex_replace('\\s+', ' ') }} {{ level | regex_replace('(\\d)', '<\\1>') }}", "a b c <3>"),
     ],
 )
 def test_templates(template: str, expected: str) -> None:
@@ -120,6 +121,11 @@ def test_names_that_are_columns() -> None:
         ("{{ range(10 ** 9) }}", r"OverflowError: Range too big"),
         ("{{ ''.__class__.__mro__ }}", r"SecurityError|unsafe"),
         ("{{ m.update({}) }}", r"fails on document d"),
+        (
+            "{{ query | regex_replace('(', '') }}",
+            r"fails on document d of t: ValueError: regex_replace\('\(', ''\): ",
+        ),
+        (r"{{ query | regex_replace('W', '\\4') }}", r"ValueError: regex_replace.*invalid group reference"),
         ("{% if false %}x{% endif %} \n", r"prompt\.template gives an empty prompt for document d of t"),
     ],
 )
@@ -140,7 +146,7 @@ def cell() -> Cell:
 
 def test_requests_ask_for_what_is_missing_in_order() -> None:
     docs = [Doc(name, "t", i, name, ("g",)) for i, name in enumerate("zyx")]
-    prompts = {doc.id: (Message("user", doc.query),) for doc in docs}
+    prompts = {doc.id: Asked((Message("user", doc.query),)) for doc in docs}
     keys = [("x", "generate", 1, 0), ("z", "generate", 2, 0), ("z", "generate", 0, 0), ("x", "generate", 1, 0)]
     made = list(requests(docs, prompts, cell(), keys, lambda doc_id: ord(doc_id)))
     assert [(r.doc_id, r.indices, r.seed) for r in made] == [("z", (0, 2), 122), ("x", (1,), 120)]

@@ -294,7 +294,7 @@ def keys_of(cell: Cell, doc: Doc) -> tuple[Key, ...]:
 
 def requests(
     docs: Sequence[Doc],
-    prompts: Mapping[str, Asked | tuple[Message, ...]],
+    prompts: Mapping[str, Asked],
     cell: Cell,
     missing_keys: Iterable[Key],
     seed_of: Callable[[str], int],
@@ -307,10 +307,9 @@ def requests(
     i is drawn with it + i. is_single_token: every choice must be one token. ValueError: a missing key that belongs
     to no document or to nothing that was rendered.
     """
-    sent = {name: each if isinstance(each, Asked) else Asked(each) for name, each in prompts.items()}
     missing: dict[str, dict[str, set[int]]] = {}
     for doc_id, kind, index, turn in missing_keys:
-        if turn != 0 or (doc_id in sent and not _is_rendered(sent[doc_id], kind, index)):
+        if turn != 0 or (doc_id in prompts and not _is_rendered(prompts[doc_id], kind, index)):
             raise ValueError(f"{(doc_id, kind, index, turn)} is not a key of task {cell.name}")
         missing.setdefault(doc_id, {}).setdefault(kind, set()).add(index)
     strangers = missing.keys() - {doc.id for doc in docs}
@@ -320,7 +319,7 @@ def requests(
         request
         for doc in docs
         if doc.id in missing
-        for request in _requests(doc.id, sent[doc.id], missing[doc.id], cell, seed_of(doc.id), is_single_token)
+        for request in _requests(doc.id, prompts[doc.id], missing[doc.id], cell, seed_of(doc.id), is_single_token)
     )
 
 
