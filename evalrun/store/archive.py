@@ -106,8 +106,8 @@ def _mode(path: Path) -> int:
         raise _Gone from cause
 
 
-def _write(target: Path, root: Path, files: Sequence[Path], name: str, needles: Sequence[tuple[str, bytes]]) -> None:
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, allowZip64=True, strict_timestamps=False) as archive:
+def _write(beside: Path, root: Path, files: Sequence[Path], name: str, needles: Sequence[tuple[str, bytes]]) -> None:
+    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED, allowZip64=True, strict_timestamps=False) as archive:
         for path in [root, *files]:
             inner = (Path(name) / path.relative_to(root)).as_posix().encode("utf-8", "backslashreplace").decode()
             try:

@@ -193,7 +193,10 @@ class Keeper:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, (KeyboardInterrupt, Stopped)):
+        done, total = self.state.done, self.state.total
+        if isinstance(error, BrokenPipeError) and done is not None and done == total:
+            self.enter(Phase.FINISHED)  # nobody read the table (`| head`), and all else was done
+        elif isinstance(error, (KeyboardInterrupt, Stopped)):
             self._end(Phase.TERMINATED, "stopped by SIGINT" if isinstance(error, KeyboardInterrupt) else str(error))
         elif error is not None:
             text = str(error) if isinstance(error, (EvalrunError, OSError)) else f"{type(error).__name__}: {error}"
