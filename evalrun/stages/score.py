@@ -17,11 +17,10 @@ from evalrun.stages.estimate import Scored, estimates_of, remarks_of, statistics
 from evalrun.stages.judged import Judged, judge
 from evalrun.stages.log import TaskLog
 from evalrun.stages.saved import Saved
+from evalrun.stages.table.blocks import MODES
 from evalrun.store import results, statistics, verdicts
 from evalrun.store.layout import Run
 from evalrun.types import Cell, Counts, Doc, Kind, MetricPlan, Plan, Record, Status
-
-MODES = {Kind.GENERATE: "gen", Kind.LOGLIKELIHOOD: "ll", Kind.ROLLING: "ppl"}
 
 
 def run(plan: Plan, outcomes: Sequence[tuple[str, str]] = (), is_debug: bool = False) -> tuple[Record, ...]:
@@ -87,7 +86,7 @@ def _log_name(run_folder: Run, stage: str, model: str, cell: Cell) -> str:
 
 
 def mode_of(cell: Cell) -> str:
-    """gen, ll or ppl: how the first metric of the cell was answered."""
+    """gen, ll or ppl: what the first metric of the cell reads."""
     return MODES[METRICS.get(cell.metrics[0].key).reads]
 
 

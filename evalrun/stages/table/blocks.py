@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from evalrun.types import Estimate, Record
+from evalrun.metrics import METRICS
+from evalrun.types import Estimate, Kind, Record
+
+MODES = {Kind.GENERATE: "gen", Kind.LOGLIKELIHOOD: "ll", Kind.ROLLING: "ppl"}
 
 Lane: TypeAlias = tuple[str, int]
 """One column of the wide table: model name, and 0 for its first record of a task, 1 for the second."""
@@ -19,7 +22,8 @@ RowKey: TypeAlias = tuple[str, str, int, str, int, str]
 class MetricRow:
     """One metric of one dataset over all models. name is `-` where no model knows a metric.
 
-    label: the name, with ` #1`, ` #2` where metrics of one name differ in their signature (given without ask_id).
+    label: the name, with ` #1`, ` #2` where metrics of one name differ in their signature (given without ask_id). mode:
+    how the model was asked: one task may hold metrics over texts and over log-probabilities.
     """
 
     name: str
@@ -29,6 +33,7 @@ class MetricRow:
     unit: str | None
     is_higher_better: bool
     estimates: dict[Lane, Estimate]
+    mode: str = "gen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +81,18 @@ def _add_rows(block: Block) -> None:
             if full not in rows:
                 numbers[key] = numbers.get(key, 0) + 1
                 label = f"{e.display} #{numbers[key]}" if key in repeated else e.display
-                rows[full] = MetricRow(e.display, label, signature, e.n, e.unit, e.is_higher_better, {})
+                rows[full] = MetricRow(
+                    e.display, label, signature, e.n, e.unit, e.is_higher_better, {}, _mode(e, block)
+                )
             rows[full].estimates[lane] = e
-    block.rows.extend(rows.values() or [MetricRow("-", "-", "", None, None, True, {})])
+    block.rows.extend(rows.values() or [MetricRow("-", "-", "", None, None, True, {}, block.mode)])
+
+
+def _mode(e: Estimate, block: Block) -> str:
+    """gen, ll or ppl: by what the metric reads; the task's mode for a metric that is not known here, and for judges."""
+    if block.mode == "judge" or e.metric not in METRICS:
+        return block.mode
+    return MODES[METRICS.get(e.metric).reads]
 
 
 def _row_key(e: Estimate) -> RowKey:

@@ -94,7 +94,7 @@ def _row_names(
     block: Block, row: MetricRow, order: list[Lane], has_unit: bool, counted: list[str], settings: SummarySettings
 ) -> tuple[str, ...]:
     arrow = "" if row.is_higher_better else " ↓"
-    cells = [flat(block.task), flat(block.version), flat(row.label) + arrow, flat(block.mode)]
+    cells = [flat(block.task), flat(block.version), flat(row.label) + arrow, flat(row.mode)]
     if has_unit:
         cells.append("" if row.unit is None else scale(row.unit, settings)[1])
     asked: list[list[int | None]] = [[] for _ in range(2 + len(counted))]
