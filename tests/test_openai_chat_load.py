@@ -26,78 +26,78 @@ def endpoint(most: int = 256, name: str = "http://a/v1") -> Endpoint:
     return Endpoint(URL(name), most)
 
 
-def answers(target: Endpoint, n: int, wait_s: float = 0.05) -> None:
+def answers(server: Endpoint, n: int, wait_s: float = 0.05) -> None:
     """n answers begin while the endpoint is as full as it may be."""
     for _ in range(n):
-        target.in_flight = int(target.limit)
-        target.began(wait_s)
+        server.in_flight = int(server.limit)
+        server.began(wait_s)
 
 
 def test_a_healthy_server_doubles_its_limit_every_round() -> None:
-    target = endpoint()
+    server = endpoint()
     rounds = 0
-    while target.limit < 256:
-        answers(target, int(target.limit))
+    while server.limit < 256:
+        answers(server, int(server.limit))
         rounds += 1
-    assert (rounds, target.limit) == (3, 256)
-    answers(target, 100)
-    assert target.limit == 256
+    assert (rounds, server.limit) == (3, 256)
+    answers(server, 100)
+    assert server.limit == 256
     assert endpoint(most=8).limit == 8
 
 
 @pytest.mark.parametrize("http_status", [429, 503])
 def test_a_busy_server_halves_once_for_each_burst(http_status: int) -> None:
-    target = endpoint()
-    answers(target, 1000)
+    server = endpoint()
+    answers(server, 1000)
     for _ in range(50):
-        target.failed(http_status, False, sent_at=10.0, now=11.0)
-    assert target.limit == 128
-    target.failed(http_status, False, sent_at=12.0, now=13.0)
-    assert target.limit == 64
+        server.failed(http_status, False, sent_at=10.0, now=11.0)
+    assert server.limit == 128
+    server.failed(http_status, False, sent_at=12.0, now=13.0)
+    assert server.limit == 64
     for moment in range(14, 40):
-        target.failed(http_status, False, sent_at=float(moment), now=float(moment))
-    assert target.limit == 1
+        server.failed(http_status, False, sent_at=float(moment), now=float(moment))
+    assert server.limit == 1
 
 
 def test_after_a_halving_it_grows_by_a_sixteenth_of_the_bound_a_round() -> None:
-    target = endpoint(most=160)
-    answers(target, 1000)
-    target.failed(429, False, 1.0, 1.0)
-    answers(target, 80)  # the first round only shows that it is well again
-    assert target.limit == 80
-    answers(target, 80)
-    assert 88 < target.limit <= 90
-    answers(target, 2000)
-    assert target.limit == 160
+    server = endpoint(most=160)
+    answers(server, 1000)
+    server.failed(429, False, 1.0, 1.0)
+    answers(server, 80)  # the first round only shows that it is well again
+    assert server.limit == 80
+    answers(server, 80)
+    assert 88 < server.limit <= 90
+    answers(server, 2000)
+    assert server.limit == 160
 
 
 def test_other_faults_hold_growth_for_a_round() -> None:
-    target = endpoint()
-    target.failed(500, False, 1.0, 1.0)
-    answers(target, FIRST_LIMIT)
-    assert target.limit == FIRST_LIMIT
-    answers(target, FIRST_LIMIT)
-    assert target.limit == 2 * FIRST_LIMIT
+    server = endpoint()
+    server.failed(500, False, 1.0, 1.0)
+    answers(server, FIRST_LIMIT)
+    assert server.limit == FIRST_LIMIT
+    answers(server, FIRST_LIMIT)
+    assert server.limit == 2 * FIRST_LIMIT
 
 
 def test_growth_waits_while_first_tokens_are_slow() -> None:
-    target = endpoint()
-    answers(target, 1, 0.1)
-    answers(target, 200, 5.0)
-    held = target.limit
+    server = endpoint()
+    answers(server, 1, 0.1)
+    answers(server, 200, 5.0)
+    held = server.limit
     assert held < 100
-    answers(target, 500, 5.0)
-    assert target.limit == held
-    answers(target, 500, 0.5)
-    assert target.limit == 256
+    answers(server, 500, 5.0)
+    assert server.limit == held
+    answers(server, 500, 0.5)
+    assert server.limit == 256
 
 
 def test_a_server_that_is_not_full_does_not_grow() -> None:
-    target = endpoint()
-    target.in_flight = 5
+    server = endpoint()
+    server.in_flight = 5
     for _ in range(100):
-        target.began(0.01)
-    assert target.limit == FIRST_LIMIT
+        server.began(0.01)
+    assert server.limit == FIRST_LIMIT
 
 
 def test_places_are_handed_on_in_order_and_never_lost() -> None:
