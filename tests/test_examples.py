@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import shlex
@@ -176,6 +177,42 @@ def test_readme_links_lead_somewhere() -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+# ---- the log-likelihood tasks of docs/tasks.md, end to end -----------------------------------------------------
+
+# How likely saved models found each choice, or the text: by question, or by id where no context holds the question.
+LOGPROBS = {
+    "bird_letters": {"Which bird cannot fly?": (-1.0, -2.0, -3.0), "Which bird dives?": (-1.5, -2.5)},
+    "gaps": {"ann": (-3.0, -4.0), "cup": (-5.0, -4.5)},
+    "pages": {"A hare runs 3.5 km.": (-12.0,), "It sleeps, then it runs.": (-8.0,)},
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "values"),
+    [
+        ("bird_letters", {"loglikelihood_acc": 0.5}),
+        ("gaps", {"loglikelihood_acc": 1.0}),
+        # 20 nats over the 15 words and 50 bytes of the stored pages, not of what was scored
+        ("pages", {"word_perplexity": math.exp(20 / 15), "bits_per_byte": 20 / 50 / math.log(2)}),
+    ],
+)
+def test_likelihood_task_of_the_page(task: str, values: dict[str, float], tmp_path: Path, evalrun: Evalrun) -> None:
+    page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    for name, text in re.findall(r"^```\w+ (\S+)\n(.*?)^```$", page, re.M | re.S):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    kind, key = ("rolling" if task == "pages" else "loglikelihood"), ("doc_id" if task == "gaps" else "query")
+    rows = [
+        {key: name, "kind": kind, "index": i, "logprob": logprob}
+        for name, logprobs in LOGPROBS[task].items()
+        for i, logprob in enumerate(logprobs)
+    ]
+    (tmp_path / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = evalrun("--config-dir", "mytasks", "model=replay", "model.path=scores.jsonl", f"task={task}")
+    assert ran.code == 0, ran.err
+    assert values_of(run_folders(tmp_path)[0]) == pytest.approx(values)
 
 
 # ---- evalrun.results ------------------------------------------------------------------------------------------
