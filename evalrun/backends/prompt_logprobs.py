@@ -194,8 +194,10 @@ class Echo:
             return None
         if offsets[-1] + len(self.tokens[-1]) > end:
             return None  # they count something else, such as a stand-in for each byte of a character
-        first = next(place for place in range(n) if (*offsets[1:], end)[place] > border)
-        return range(first, n), offsets[first] < border
+        first = next((place for place in range(n) if offsets[place] >= border), n)
+        if first < n and offsets[first] == border:
+            return range(first, n), False
+        return range(first - 1, n), True
 
 
 def _as_long(found: Any, tokens: list[str]) -> tuple[Any, ...] | None:

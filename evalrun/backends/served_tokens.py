@@ -48,9 +48,13 @@ class ServedTokenizer:
         self._kept: set[tuple[str, bool]] = set()
         self.max_model_len: int | None = None
 
-    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """The tokens of a text. Refused where the server would not give them; Unknown before they are fetched."""
-        return self._known(text, add_special_tokens) if text or add_special_tokens else []
+    def encode(self, text: str, **options: Any) -> list[int]:
+        """The tokens of a text; option add_special_tokens (default: true) as transformers has it.
+
+        Refused where the server would not give them; Unknown before they are fetched.
+        """
+        is_full = bool(options.get("add_special_tokens", True))
+        return self._known(text, is_full) if text or is_full else []
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
         """Names of tokens; used only to show them."""
