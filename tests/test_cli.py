@@ -34,7 +34,10 @@ REFUSED: list[tuple[list[str], str]] = [
     (["model=nope"], "There is no model 'nope' in model=nope. Did you mean 'openai'? Allowed: hf, openai, qwen,"),
     (["task=gsm8"], "There is no task 'gsm8' in task=gsm8. Did you mean 'gsm8k'? Allowed: arc_challenge, "),
     (["task=[gsm8k,demo_mat]"], "There is no task 'demo_mat' in task=[gsm8k,demo_mat]. Did you mean 'demo_math'?"),
-    (["suite=maths"], "There is no suite 'maths' in suite=maths. Did you mean 'math'? Allowed: choices_generative, likelihood, math."),
+    (
+        ["suite=maths"],
+        "There is no suite 'maths' in suite=maths. Did you mean 'math'? Allowed: choices_generative, likelihood, math.",
+    ),
     (["metric=acuracy"], "There is no metric 'acuracy' in metric=acuracy. Did you mean 'accuracy'?"),
     (["judge=none2"], "There is no judge 'none2' in judge=none2. Did you mean 'none'?"),
     (["summary=tabel"], "There is no summary 'tabel' in summary=tabel. Did you mean 'table'?"),
@@ -302,8 +305,8 @@ def test_sigterm_is_143(small: Bench, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("evalrun model=", ["model=hf", "model=openai", "model=qwen", "model=replay", "model=smollm2", "model=vllm",
-                            "model=vllm_server"]),
+        ("evalrun model=", ["model=deploy", "model=hf", "model=openai", "model=openai_completions", "model=qwen",
+                            "model=replay", "model=smollm2", "model=vllm", "model=vllm_completions", "model=vllm_server"]),
         ("evalrun task=gs", ["task=gsm8k"]),
         ("evalrun task=[gs", ["task=[gsm8k"]),
         ("evalrun task=[gsm8k,de", ["task=[gsm8k,demo_math"]),

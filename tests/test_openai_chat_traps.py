@@ -83,7 +83,7 @@ def test_trap_05_failures_are_counted_and_end_the_run_badly(evalrun: Evalrun, tm
     assert asked.counts == {"n_error": 1}
     (line,) = [line for line in asked.table() if line["metric"] == "accuracy"]
     assert (line["value"], line["n_error"], line["n_docs"]) == ("0.8", "1", "5")
-    assert "INCOMPLETE" in asked.ran.out
+    assert "1 of 5" in asked.ran.out, asked.ran.out
     assert [r.error_message for r in asked.rows if r.is_failure] == ["mock 500"]
 
 

@@ -112,17 +112,3 @@ def test_facts_name_the_backend() -> None:
     with mock() as server:
         facts = backends.create(completions(server.url)).facts()
     assert (facts["engine"], facts["revision"]) == ("openai_completions", "mock-model")
-
-
-def test_the_chat_api_gives_no_log_likelihoods_and_says_so() -> None:
-    rows: list[Reply] = []
-    context = (Message("user", "7 + 5"),)
-    with mock() as server:
-        backends.create(plan(server.url)).run(
-            iter([Loglikelihood("d", 1, context, " 12"), ask("7 + 5"), Rolling("r", "text")]), rows.append
-        )
-    assert [(row.doc_id, row.kind, row.index, row.status, row.error_type) for row in rows] == [
-        ("d", "generate", 0, "ok", None),
-        ("d", "loglikelihood", 1, "error", "no_logprobs"),
-        ("r", "rolling", 0, "error", "no_logprobs"),
-    ]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalrun.backends.deltas import ChatStream, error_text, whole
+from evalrun.backends.reading import StreamReader
 from evalrun.backends.retry import AttemptFailed
 from evalrun.backends.sse import Event, EventParser
 from evalrun.types import Status
@@ -51,9 +52,10 @@ def events_of(pieces: list[bytes]) -> list[Event]:
 
 
 def chat_of(pieces: list[bytes]) -> ChatStream:
-    stream, parser = ChatStream(), EventParser()
+    stream = ChatStream()
+    reader = StreamReader(stream, 1)
     for piece in pieces:
-        stream.take_all(parser.feed(piece))
+        reader.feed(piece)
     return stream
 
 
@@ -65,6 +67,38 @@ def test_events_wherever_the_bytes_are_cut(name: str) -> None:
     for i in range(len(stream) + 1):
         for j in range(i, len(stream) + 1):
             assert [e.data for e in events_of([stream[:i], stream[i:j], b"", stream[j:]])] == expected, (i, j)
+
+
+LINES = [
+    (b"data: a\n\ndata: b\n\n", [b"a", b"b"]),
+    (b"data: a\n\n", [b"a"]),
+    (b"data: \n\n", [b""]),
+    (b"data: a\n\ndata: b\n", None),
+    (b"data: a\ndata: b\n\n", None),
+    (b"data: a\n\n: c\n\n", None),
+    (b"data: a\n\nevent: e\ndata: b\n\n", None),
+    (b"data: a\n\n\ndata: b\n\n", None),
+    (b"data: a\r\n\r\n", None),
+    (b"data: a\rb\n\n", None),
+    (b"data:a\n\n", None),
+    (b"\xef\xbb\xbfdata: a\n\n", None),
+    (b"", None),
+]
+
+
+@pytest.mark.parametrize(("chunk", "lines"), LINES)
+def test_plain_events_are_read_at_once(chunk: bytes, lines: list[bytes] | None) -> None:
+    assert EventParser().lines_of(chunk) == lines
+
+
+def test_plain_events_are_not_read_inside_others() -> None:
+    for before in (b"data: x", b"data: x\n", b"event: e\n", b": comment"):
+        parser = EventParser()
+        assert parser.feed(before) == []
+        assert parser.lines_of(b"data: a\n\n") is None
+    parser = EventParser()
+    assert [event.data for event in parser.feed(b"data: x\r")] == []
+    assert parser.lines_of(b"data: a\n\n") is None
 
 
 def test_names_of_events() -> None:

@@ -48,20 +48,32 @@ class AnswerStream:
         self.n_events = 0
 
     def take_all(self, events: list[Event]) -> None:
-        """Take events in, in order. Those of one read are decoded together, which is cheaper than one by one."""
-        if len(events) > 2 and not self.is_done and all(event.name == "message" for event in events):
-            n_chunks = len(events) - (events[-1].data == "[DONE]")
-            try:
-                chunks = json.loads(f"[{','.join([event.data for event in events[:n_chunks]])}]")
-            except ValueError:
-                chunks = []
-            if len(chunks) == n_chunks and all(type(chunk) is dict for chunk in chunks):
-                self.n_events += n_chunks
-                for chunk in chunks:
-                    self._take_chunk(chunk)
-                events = events[n_chunks:]
+        """Take events in, in order."""
         for event in events:
             self.take(event)
+
+    def take_lines(self, lines: list[bytes]) -> bool:
+        """Take in the data of unnamed events of one line each, decoded together, which is cheaper than one by one.
+
+        False, and nothing is taken, where they are not all JSON objects (and perhaps [DONE] at the end).
+        """
+        if self.is_done:
+            return False
+        has_end = lines[-1] == b"[DONE]"
+        n_chunks = len(lines) - has_end
+        try:
+            chunks = json.loads(b"[%b]" % b",".join(lines[:-1] if has_end else lines))
+        except ValueError:
+            return False
+        if len(chunks) != n_chunks or set(map(type, chunks)) - {dict}:
+            return False
+        for chunk in chunks:
+            self.n_events += 1
+            self._take_chunk(chunk)
+        if has_end:
+            self.n_events += 1
+            self.is_done = True
+        return True
 
     def take(self, event: Event) -> None:
         """Take one event in. AttemptFailed where it is an error or not JSON."""
@@ -92,14 +104,18 @@ class AnswerStream:
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
             self.usage = usage
-        for part in _parts(chunk):
-            index = part.get("index") or 0
-            choice = self.choices.get(index)
-            if choice is None:
-                choice = self.choices[index] = Choice()
-            self._take_text(choice, part)
-            if part.get("finish_reason"):
-                choice.finish_reason = str(part["finish_reason"])
+        try:
+            for part in chunk.get("choices") or ():
+                index = part.get("index") or 0
+                choice = self.choices.get(index)
+                if choice is None:
+                    choice = self.choices[index] = Choice()
+                self._take_text(choice, part)
+                if part.get("finish_reason"):
+                    choice.finish_reason = str(part["finish_reason"])
+        except (AttributeError, TypeError) as fault:  # a list, an object or an index that is something else
+            shown = f"{chunk.get('choices')!r:.300}"
+            raise AttemptFailed("malformed", f"the choices of an event are not JSON objects: {shown}") from fault
 
     def _take_text(self, choice: Choice, part: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -163,12 +179,12 @@ class ChatStream(AnswerStream):
         if not isinstance(delta, dict):
             return
         content = delta.get("content")
-        if isinstance(content, str):
+        if content is not None and isinstance(content, str):
             choice.content.append(content)
             if content:
                 self.has_token = True
         thought = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(thought, str):
+        if thought is not None and isinstance(thought, str):
             choice.thought.append(thought)
             self.has_token = True
 
@@ -184,17 +200,6 @@ class TextStream(AnswerStream):
             choice.content.append(text)
             if text:
                 self.has_token = True
-
-
-def _parts(chunk: dict[str, Any]) -> list[dict[str, Any]]:
-    """The choices of an event. AttemptFailed where they are none that a server should send."""
-    parts = chunk.get("choices") or []
-    if not isinstance(parts, list):
-        raise AttemptFailed("malformed", f"the choices of an event are no list: {parts!r:.300}")
-    for part in parts:
-        if not isinstance(part, dict) or not isinstance(part.get("index") or 0, int):
-            raise AttemptFailed("malformed", f"a choice of the stream is not a JSON object: {part!r:.300}")
-    return parts
 
 
 def _listed(indices: list[int]) -> str:

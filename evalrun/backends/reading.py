@@ -60,7 +60,9 @@ class StreamReader:
         stream = self.stream
         if not stream.n_events and len(self._first) < FIRST_BYTES:
             self._first += chunk[:FIRST_BYTES]
-        stream.take_all(self._parser.feed(chunk))
+        lines = self._parser.lines_of(chunk)
+        if lines is None or not stream.take_lines(lines):
+            stream.take_all(self._parser.feed(chunk))
 
     def is_complete(self) -> bool:
         """Whether every choice has come whole."""

@@ -61,6 +61,19 @@ class EventParser:
             self._tail.append(rest)
         return events
 
+    def lines_of(self, chunk: bytes) -> list[bytes] | None:
+        """The data of `chunk` where it is whole unnamed events of one line each, which is what servers send.
+
+        None, and nothing is taken, where it is anything else or the middle of an event; then `feed` it.
+        """
+        if not chunk.startswith(b"data: ") or not chunk.endswith(b"\n\n") or self._tail or self._data or self._name:
+            return None
+        lines = chunk[6:-2].split(b"\n\ndata: ")
+        if chunk.count(b"\n") != 2 * len(lines) or b"\r" in chunk:
+            return None
+        self._at_start = self._ended_in_cr = False
+        return lines
+
     def _without_bom(self, chunk: bytes) -> bytes:
         """Drop a byte order mark at the very start, which may come in pieces."""
         head = b"".join(self._tail) + chunk
