@@ -166,6 +166,7 @@ class SummaryConfig:
     digits: int = 2
     show_ci: bool = False
     weighted: bool = False
+    reading: bool = True
 
 
 @dataclass

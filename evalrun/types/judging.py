@@ -142,7 +142,7 @@ class Consistency:
     @property
     def pass_at_n(self) -> float:
         """The share of documents with a right sample."""
-        return 1 - self.never / self.n_scored
+        return (self.n_scored - self.never) / self.n_scored
 
     @property
     def cons_at_n(self) -> float:

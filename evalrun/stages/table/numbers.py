@@ -14,23 +14,25 @@ from evalrun.errors import Fault, unknown, visible
 class SummarySettings:
     """How numbers are shown. percent: fractions times 100. digits: decimals. show_ci: add `[low, high]`.
 
-    weighted: averages over tasks weigh each by its documents, instead of all alike.
+    weighted: averages over tasks weigh each by its documents, instead of all alike. reading: advice on pass@n, avg@n
+    and cons@n at the end of the files.
     """
 
     percent: bool = True
     digits: int = 2
     show_ci: bool = False
     weighted: bool = False
+    reading: bool = True
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> SummarySettings:
         """Settings from the keys of conf/summary/*.yaml (`name` is not used). Fault on a wrong key or value."""
-        allowed = ("name", "percent", "digits", "show_ci", "weighted")
+        allowed = ("name", "percent", "digits", "show_ci", "weighted", "reading")
         for key in given:
             if key not in allowed:
                 raise unknown("key", str(key), allowed, "summary")
         values = {key: value for key, value in given.items() if key != "name"}
-        for key in ("percent", "show_ci", "weighted"):
+        for key in ("percent", "show_ci", "weighted", "reading"):
             if not isinstance(values.get(key, True), bool):
                 raise Fault(f"summary.{key}={values[key]!r} must be true or false.")
         digits = values.get("digits", 2)

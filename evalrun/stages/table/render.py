@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from evalrun.stages.table.build import Column, Table, build
 from evalrun.stages.table.numbers import SummarySettings
+from evalrun.stages.table.reading import sections, without_advice
 from evalrun.types import Record
 
 if TYPE_CHECKING:
@@ -21,13 +22,22 @@ DEFAULTS = SummarySettings()
 
 
 def md_text(records: Sequence[Record], settings: SummarySettings = DEFAULTS) -> str:
-    """A GitHub table and a list of notes. `|` and other marks of Markdown in names are escaped."""
-    table = build(records, settings)
+    """A GitHub table and a list of notes, then the sections on repeated answers likewise, each below its title.
+
+    `|` and other marks of Markdown in names are escaped.
+    """
+    lines = _md_lines(build(records, settings))
+    for section in sections(records, settings):
+        lines += ["", f"### {section.title}", "", *_md_lines(section.table)]
+    return "\n".join(lines) + "\n"
+
+
+def _md_lines(table: Table) -> list[str]:
     lines = [_md_line([md_escaped(c.title) for c in table.columns])]
     lines.append(_md_line(["---:" if c.is_right else "---" for c in table.columns]))
     lines += [_md_line([md_escaped(" ".join(cell.split())) for cell in row]) for row in table.rows]
     lines += ["", *(f"- {md_escaped(note)}" for note in table.notes)] if table.notes else []
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _md_line(cells: Sequence[str]) -> str:
@@ -44,15 +54,24 @@ def md_escaped(text: str) -> str:
 
 
 def txt_text(records: Sequence[Record], settings: SummarySettings = DEFAULTS) -> str:
-    """Columns of plain text, a rule under the titles, then the notes. Every name is whole, numbers are aligned."""
-    table = build(records, settings)
+    """Columns of plain text, a rule under the titles, then the notes; the sections on repeated answers likewise.
+
+    Every name is whole, numbers are aligned.
+    """
+    lines = _txt_lines(build(records, settings))
+    for section in sections(records, settings):
+        lines += ["", section.title, "", *_txt_lines(section.table)]
+    return "\n".join(lines) + "\n"
+
+
+def _txt_lines(table: Table) -> list[str]:
     spans = [_span(table, i, is_folded=False) for i in range(len(table.columns))]
     lines = _laid_out([c.title for c in table.columns], table.columns, spans)
     lines.append((" " * GAP).join("-" * span for span in spans))
     for row in table.rows:
         lines += _laid_out(row, table.columns, spans)
     lines += ["", *table.notes] if table.notes else []
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _span(table: Table, i: int, is_folded: bool) -> int:
@@ -107,13 +126,14 @@ def fold(text: str, span: int) -> list[str]:
 
 
 def print_table(records: Sequence[Record], console: Console, settings: SummarySettings = DEFAULTS) -> None:
-    """The table on `console`: in its width and with colour on a terminal, else exactly `txt_text`.
+    """The table on `console`: in its width and with colour on a terminal, else exactly `txt_text`; without the advice.
 
     Where room is short, `mode` and `version` are left out (and said so), further models follow in further tables
     and names are folded; a terminal too narrow even for that gets the text form.
     """
     from rich.text import Text
 
+    settings = without_advice(settings)
     table = build(records, settings)
     is_rich = console.is_terminal and console.encoding.startswith("utf")
     layout = _arranged(table, console.width) if is_rich else None
@@ -131,6 +151,10 @@ def print_table(records: Sequence[Record], console: Console, settings: SummarySe
     for note in notes:
         style = "bold" if note.startswith("[") else "dim"
         console.print(Text(note, style=style, overflow="fold"), highlight=False)
+    for section in sections(records, settings):
+        console.print(
+            Text("\n" + "\n".join([section.title, *_txt_lines(section.table)]), overflow="fold"), highlight=False
+        )
 
 
 def _arranged(table: Table, room: int) -> tuple[list[int], list[list[int]]] | None:
