@@ -138,7 +138,7 @@ class Encoder:
     def _joined(self, text: str, context: tuple[int, ...], continuation: str) -> tuple[tuple[int, ...], int, bool]:
         """(tokens, where the scored ones begin, whether a token spans the border)."""
         whole = self._encoded(text + continuation)
-        shared = common_prefix(context, whole)
+        shared = shared_length(context, whole)
         is_spanning = shared < len(context)
         if self._is_joint:
             if shared == 0:
@@ -158,7 +158,7 @@ class Encoder:
         n_cut = 0 if self._most is None else max(0, len(ids) - self._most)
         if n_cut == 0:
             return Span(ids, start), 0
-        head = common_prefix(ids, self._chat.prefix_ids or self._start())
+        head = shared_length(ids, self._chat.prefix_ids or self._start())
         if start - n_cut < max(head, 1):
             raise Refused(
                 "continuation_too_long",
@@ -290,8 +290,8 @@ def windows(head: tuple[int, ...], tokens: tuple[int, ...], most: int | None) ->
     return tuple(spans)
 
 
-def common_prefix(first: tuple[int, ...] | list[int], second: tuple[int, ...] | list[int]) -> int:
-    """Length of the longest common prefix."""
+def shared_length(first: tuple[int, ...] | list[int], second: tuple[int, ...] | list[int]) -> int:
+    """How many tokens both begin with."""
     if first[: len(second)] == second[: len(first)]:
         return min(len(first), len(second))
     return next(i for i, (one, other) in enumerate(zip(first, second, strict=False)) if one != other)
