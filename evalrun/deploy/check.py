@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evalrun import backends
 from evalrun.config import RunConfig
 from evalrun.deploy import environment, ports, script, weights
 from evalrun.deploy.install import NAME as REQUIREMENTS
 from evalrun.deploy.ready import HOST
+from evalrun.deploy.supervisor import KILL_LIMIT_S
 from evalrun.errors import Fault
+from evalrun.store import state
+from evalrun.store.layout import Run
 from evalrun.types import DeployPlan, ModelPlan, Plan
 
 DEFAULT_SAMPLES = 5
@@ -38,8 +43,8 @@ class Checked:
         """What will be done, one line each, for people."""
         where = str(self.venv) if self.venv else f"an environment of the run, made by {self.python}"
         return [
-            f"check    {self.script.path}; weights {self.weights.path}: {self.weights.n_files} files, {self.weights.size_text}; "
-            f"port {self.deploy.port} is free",
+            f"check    {self.script.path}; weights {self.weights.path}: {self.weights.n_files} files, "
+            f"{self.weights.size_text}; port {self.deploy.port} is free",
             f"install  {REQUIREMENTS} into {where}"
             if self.has_requirements
             else f"install  nothing (no {REQUIREMENTS})",
@@ -99,12 +104,29 @@ def check(plan: Plan) -> Checked:
     sizes = weights.read(folder)
     weights.check_size(sizes, plan.deploy.max_weights_gb)
     venv, python = _tools(plan.deploy, (repo / REQUIREMENTS).is_file())
-    if (problem := ports.problem(plan.deploy.port)) is not None:
+    addressed_model = addressed(plan).model
+    backends.create(addressed_model).close()  # settings that the client refuses are refused now
+    if not _is_at_work(plan) and (problem := ports.problem(plan.deploy.port)) is not None:
         raise Fault(
             f"Port {plan.deploy.port} {problem}, so the server could not listen on it. End what holds it, or name the "
             "port on which deploy.sh listens: deploy.port=PORT."
         )
-    return Checked(plan.deploy, addressed(plan).model, repo, found, sizes, python, venv)
+    return Checked(plan.deploy, addressed_model, repo, found, sizes, python, venv)
+
+
+def _is_at_work(plan: Plan) -> bool:
+    """Whether another process works on the run that is to be resumed: said better by what refuses two writers.
+
+    Where that process was killed, its supervisor may still be ending the server: waits for it.
+    """
+    if not plan.run_dir or plan.deploy is None:
+        return False
+    until = time.monotonic() + plan.deploy.stop_timeout_s + KILL_LIMIT_S
+    while (now := state.read(Run(Path(plan.run_dir)))) is not None and not now.is_alive and now.is_supervisor_alive:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+    return now is not None and now.is_alive and not now.phase.is_end
 
 
 def _absolute(path: str) -> Path:

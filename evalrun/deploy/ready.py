@@ -5,22 +5,24 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from evalrun import backends
 from evalrun.deploy.supervised import Supervised
-from evalrun.errors import EvalrunError, TaskFailure, visible
+from evalrun.errors import Fault, TaskFailure, visible
 from evalrun.types import Generate, Message, ModelPlan, Reply, Sampling
 
 HOST = "127.0.0.1"
 POLL_S = 0.25
 NOTE_S = 15.0
-GET_LIMIT_S = 10.0
+ANSWER_LIMIT_S = 10.0
 PROBE_TOKENS = 8
+QUESTION = "Say yes."
 MOST_ERRORS = 5  # of the server (500, 502, a cut stream) in a row before the probe gives up
 WAITING = (408, 409, 425, 429, 503)
+NO_ROUTE = {401, 403, 404, 405}  # the server is up; the probe tells the rest
 LONGEST_ANSWER_BYTES = 4_000_000
 ROUTE = "/v1/chat/completions"
 
@@ -29,7 +31,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a GET brought: an HTTP status with a body, or the reason why there is none."""
+    """What a request brought: an HTTP status with a body, or the reason why there is none."""
 
     status: int | None
     body: bytes = b""
@@ -40,12 +42,20 @@ class Answer:
         """In a few words."""
         return self.problem if self.status is None else f"HTTP {self.status}"
 
+    @property
+    def said(self) -> str:
+        """With the beginning of the body."""
+        return f"{self.text}: {self.body[:500].decode('utf-8', 'replace')}" if self.body else self.text
 
-def get(port: int, path: str) -> Answer:
-    """GET from this machine, past any proxy."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=GET_LIMIT_S)
+
+def ask(port: int, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+    """GET, or POST of a JSON body, from this machine, past any proxy."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=ANSWER_LIMIT_S)
     try:
-        connection.request("GET", path)
+        content = None if body is None else json.dumps(body)
+        connection.request(
+            "GET" if body is None else "POST", path, content, {"Content-Type": "application/json"} if body else {}
+        )
         response = connection.getresponse()
         return Answer(response.status, response.read(LONGEST_ANSWER_BYTES))
     except (OSError, http.client.HTTPException) as fault:
@@ -66,11 +76,11 @@ class Readiness:
         self._noted = self._start
 
     def wait(self) -> None:
-        """Until /health or /v1/models answers 200, or both say that there is no such route. TaskFailure otherwise."""
+        """Until /health or /v1/models answers 200, or both are refused. TaskFailure otherwise."""
         while True:
-            answers = {path: get(self.port, path) for path in ("/health", "/v1/models")}
+            answers = {path: ask(self.port, path) for path in ("/health", "/v1/models")}
             statuses = {answer.status for answer in answers.values()}
-            if 200 in statuses or statuses <= {404, 405}:
+            if 200 in statuses or statuses <= NO_ROUTE:
                 return
             self.pause("; ".join(f"{path}: {answer.text}" for path, answer in answers.items()))
 
@@ -80,7 +90,7 @@ class Readiness:
         TaskFailure where the server lists others only.
         """
         while True:
-            listing = get(self.port, "/v1/models")
+            listing = ask(self.port, "/v1/models")
             if listing.status not in (None, *WAITING):
                 break
             self.pause(f"/v1/models: {listing.text}")
@@ -102,40 +112,44 @@ class Readiness:
     def probe(self, model: ModelPlan) -> None:
         """One streamed chat request through the client itself. TaskFailure: no such route, refused, not streamed."""
         n_errors = 0
-        while True:
-            row = self._ask(model)
-            if isinstance(row, str):  # the client did not come as far as the request
-                said, is_waiting = row, True
-            elif not row.is_failure:
-                return
-            else:
-                said = (
-                    f"{ROUTE}: " + (f"HTTP {row.http_status}: " if row.http_status else "") + str(row.error_message)
-                )
-                is_waiting = row.http_status in WAITING or row.http_status is None
-                if row.error_type == "no_stream":
-                    raise self._unfit(f"The server answers {ROUTE}, but does not stream: {row.error_message}")
-                if row.http_status == 404:
-                    raise self._unfit(f"The server has no {ROUTE} for this model (HTTP 404: {row.error_message})")
-                if not is_waiting and row.http_status is not None and 400 <= row.http_status < 500:
-                    raise self._unfit(f"The server refuses a plain streaming request: {said}")
+        while (row := self._ask(model)) is None or row.is_failure:
+            said, is_waiting = self._judged(row, model)
             n_errors = 0 if is_waiting else n_errors + 1
             if n_errors >= MOST_ERRORS:
                 raise self._unfit(f"The server failed {n_errors} plain streaming requests in a row: {said}")
             self.pause(said)
 
-    def _ask(self, model: ModelPlan) -> Reply | str:
+    def _judged(self, row: Reply | None, model: ModelPlan) -> tuple[str, bool]:
+        """(what a failed probe says, whether the server may only be not ready yet). TaskFailure: it will never do."""
+        if row is None:  # the client did not come as far as the request
+            body = {"model": model.path, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 1}
+            answer = ask(self.port, ROUTE, body)
+            if answer.status in (404, 405):
+                raise self._unfit(f"The server has no {ROUTE} ({answer.said})")
+            return f"{ROUTE}: {answer.said}", answer.status in (None, *WAITING)
+        said = f"{ROUTE}: " + (f"HTTP {row.http_status}: " if row.http_status else "") + str(row.error_message)
+        if row.error_type == "no_stream":
+            raise self._unfit(f"The server answers {ROUTE}, but does not stream: {row.error_message}")
+        if row.http_status == 404:
+            raise self._unfit(f"The server has no {ROUTE} for the model {model.path} (HTTP 404: {row.error_message})")
+        is_waiting = row.http_status is None or row.http_status in WAITING
+        if not is_waiting and 400 <= (row.http_status or 0) < 500:
+            raise self._unfit(f"The server refuses a plain streaming request: {said}")
+        return said, is_waiting
+
+    def _ask(self, model: ModelPlan) -> Reply | None:
+        """The row of one request; None where the client finds no server to send it to."""
         rows: list[Reply] = []
-        request = Generate("probe", (Message("user", "Say yes."),), (0,), Sampling(PROBE_TOKENS, 0.0), 0)
+        request = Generate("probe", (Message("user", QUESTION),), (0,), Sampling(PROBE_TOKENS, 0.0), 0)
         backend = backends.create(replace(model, retries=0))
         try:
             backend.start()
             backend.run([request], rows.append)
-        except EvalrunError as fault:
-            return str(fault)
+        except (Fault, TaskFailure):
+            return None
         finally:
             backend.close()
-        return rows[0] if rows else "no answer came"
+        return rows[0] if rows else None
 
     def _unfit(self, text: str) -> TaskFailure:
         return TaskFailure(

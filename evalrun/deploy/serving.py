@@ -214,12 +214,12 @@ class DeployedBackend:
             self._client = client
 
     def facts(self) -> dict[str, str]:
-        """The client's facts; what is a path of this machine is cut to its name. weights: names and sizes of files."""
+        """The client's facts, the weights' path cut to its name; weights: a digest of their files."""
         weights = self._server.checked.weights
         facts = self._started().facts()
         if facts.get("revision") == str(weights.path):
             facts = {**facts, "revision": weights.path.name}
-        return {**facts, "weights": weights.digest}
+        return facts if weights.digest is None else {**facts, "weights": weights.digest}
 
     def render(self, request: Request) -> str:
         """As the client renders it."""

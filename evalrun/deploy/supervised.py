@@ -51,14 +51,15 @@ class Supervised:
         log.parent.mkdir(parents=True, exist_ok=True)
         self._offset = log.stat().st_size if log.exists() else 0
         passed = ("PATH", "LANG", "LD_LIBRARY_PATH")
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", supervisor.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={key: os.environ[key] for key in passed if key in os.environ},
-            start_new_session=True,
-        )
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", supervisor.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env={key: os.environ[key] for key in passed if key in os.environ},
+                start_new_session=True,
+            )
         order = {"argv": list(argv), "env": dict(env), "cwd": str(cwd), "log": str(log.resolve())}
         self._tell(json.dumps({**order, "stop_timeout_s": stop_timeout_s}) + "\n")
         self._reader = threading.Thread(target=self._read, name="supervisor", daemon=True)

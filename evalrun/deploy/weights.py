@@ -10,16 +10,17 @@ from pathlib import Path
 from evalrun.errors import Fault
 
 BYTES_PER_GB = 1e9
+TENSORS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz")
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What lies in a folder. digest: SHA-256 over the names and sizes of its files, hidden ones left out."""
+    """What lies in a folder. digest: SHA-256 over names and sizes of the files that hold tensors; None without any."""
 
     path: Path
     n_files: int
     n_bytes: int
-    digest: str
+    digest: str | None
 
     @property
     def size_text(self) -> str:
@@ -53,9 +54,14 @@ def read(path: Path) -> Weights:
                     named.append((str(Path(entry.path).relative_to(path)), size[0]))
     except OSError as cause:
         raise Fault(f"model.weights={path} cannot be read through: {cause}.") from cause
-    shown = sorted((name, size) for name, size in named if not any(p.startswith(".") for p in Path(name).parts))
-    digest = hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()
+    # Other files come and go: servers put caches beside the weights.
+    tensors = sorted((name, size) for name, size in named if name.endswith(TENSORS) and not _is_hidden(name))
+    digest = hashlib.sha256(repr(tensors).encode("utf-8", "surrogatepass")).hexdigest() if tensors else None
     return Weights(path, len(named), n_bytes, digest)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in Path(name).parts)
 
 
 def _size(entry: os.DirEntry[str], seen: set[tuple[int, int]], folders: list[Path]) -> tuple[int, int] | None:
