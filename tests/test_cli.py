@@ -31,7 +31,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 REFUSED: list[tuple[list[str], str]] = [
-    (["model=nope"], "There is no model 'nope' in model=nope. Did you mean 'openai'? Allowed: hf, openai, qwen,"),
+    (["model=nope"], "There is no model 'nope' in model=nope. Did you mean 'openai'? Allowed: deploy, hf, openai,"),
     (["task=gsm8"], "There is no task 'gsm8' in task=gsm8. Did you mean 'gsm8k'? Allowed: arc_challenge, "),
     (["task=[gsm8k,demo_mat]"], "There is no task 'demo_mat' in task=[gsm8k,demo_mat]. Did you mean 'demo_math'?"),
     (
