@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
@@ -289,10 +288,11 @@ def test_subsets_are_cells() -> None:
 
 
 def every_plan() -> list[list[str]]:
-    """All models x all tasks and suites, each set of metrics, each single metric."""
+    """Every model, every task and suite, each set of metrics, each single metric that is read from generations."""
+    rows = [[f"model={m}", "suite=math"] for m in places.names("model")]
     chosen = [*(f"task={t}" for t in places.names("task")), *(f"suite={s}" for s in places.names("suite"))]
-    rows = [[f"model={m}", c] for m, c in itertools.product(places.names("model"), chosen)]
-    asked = [m for m in METRICS if METRICS.get(m).reads is Kind.GENERATE]  # no backend answers the other kinds
+    rows += [["model=smollm2", c] for c in chosen]
+    asked = [m for m in METRICS if METRICS.get(m).reads is Kind.GENERATE]
     rows += [[f"metric={m}", "num_return_sequences=8"] for m in (*places.names("metric"), *asked)]
     return [*rows, ["suite=math", "metric=sampling", "num_return_sequences=2"], ["metric=[pass@k:k=[1,2]&n=4,em]"]]
 
@@ -304,6 +304,13 @@ def test_all_of_conf_composes_into_a_plan(words: list[str]) -> None:
     assert from_json(to_json(plan)) == plan
     assert hash(from_json(to_json(plan))) == hash(plan)
     assert all(len(c.ask_id) == 16 and c.metrics for c in plan.cells)
+
+
+@pytest.mark.parametrize("name", ["mmlu", "arc_easy", "hellaswag", "winogrande", "boolq", "lambada"])
+def test_a_chat_server_is_sent_to_the_generative_variant(name: str) -> None:
+    with pytest.raises(Fault, match=rf"task {name} reads log-likelihoods .* by generating: task={name}_generative\."):
+        planned("model=openai", "model.path=x", f"task={name}")
+    assert planned("model=openai", "model.path=x", f"task={name}_generative").cells[0].kinds == ("generate",)
 
 
 SCALARS = (
