@@ -1,4 +1,4 @@
-"""How many requests a server may have in flight: grows while it keeps up, halves when it says that it is busy."""
+"""How many requests a server may have in flight: more while it keeps up, half when it says that it is busy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from evalrun.backends.limits import Pulse
 if TYPE_CHECKING:
     from yarl import URL
 
-FIRST_LIMIT = 32  # a healthy server doubles it with every answer that begins, so hundreds are in flight in a moment
-ROUNDS_TO_FULL = 16  # after a halving: rounds of answers from nothing to the bound
+FIRST_LIMIT = 32
+OPENING = (
+    8  # factor after a round of answers that began well, until the server says for the first time that it is busy
+)
+ROUNDS_TO_FULL = 16  # after that: rounds of answers from nothing to the bound
 BUSY = frozenset({429, 503})
 SLOW_FIRST_TOKEN_S = 2.0  # a typical wait for the first token below this never holds growth
 SLOWER_THAN_BEST = 10.0
@@ -28,8 +31,8 @@ class Endpoint:
         "_avoided_s",
         "_best_s",
         "_halved_at",
-        "_held",
-        "_is_doubling",
+        "_is_opening",
+        "_n_well",
         "_typical_s",
         "avoided_until",
         "in_flight",
@@ -45,33 +48,36 @@ class Endpoint:
         self.url = url
         self.most = most
         self.proxy = proxy
-        self.limit = float(min(most, FIRST_LIMIT))
+        self.limit = min(most, FIRST_LIMIT)
         self.in_flight = 0
         self.n_taken = 0
         self.avoided_until = 0.0
         self.pulse = Pulse()
         self._avoided_s = AVOIDED_S
         self._halved_at = 0.0
-        self._held = 0
-        self._is_doubling = True
+        self._n_well = 0
+        self._is_opening = True
         self._best_s: float | None = None
         self._typical_s = 0.0
 
     def began(self, wait_s: float) -> None:
-        """An answer began `wait_s` seconds after its request was sent: one more may be in flight, if all is well."""
+        """An answer began `wait_s` seconds after its request was sent. After a round of them the limit grows."""
         self._avoided_s = AVOIDED_S
         if self._best_s is None:
             self._best_s = self._typical_s = wait_s
         elif wait_s < self._best_s:
             self._best_s = wait_s
         self._typical_s += 0.1 * (wait_s - self._typical_s)
-        if self.limit >= self.most or self.in_flight < int(self.limit):
+        if self.limit >= self.most or self.in_flight < self.limit:
             return
-        if self._held > 0:
-            self._held -= 1
-        elif self._typical_s <= max(SLOW_FIRST_TOKEN_S, SLOWER_THAN_BEST * self._best_s):
-            step = 1.0 if self._is_doubling else max(1.0, self.most / ROUNDS_TO_FULL) / self.limit
-            self.limit = min(self.limit + step, float(self.most))
+        if self._typical_s > max(SLOW_FIRST_TOKEN_S, SLOWER_THAN_BEST * self._best_s):
+            self._n_well = 0
+            return
+        self._n_well += 1
+        if self._n_well >= self.limit:
+            step = max(1, self.most // ROUNDS_TO_FULL)
+            self.limit = min(self.limit * OPENING if self._is_opening else self.limit + step, self.most)
+            self._n_well = 0
 
     def failed(self, http_status: int | None, is_unreachable: bool, sent_at: float, now: float) -> None:
         """An attempt that was sent at `sent_at` failed. Many refusals of one burst halve the limit once."""
@@ -80,10 +86,10 @@ class Endpoint:
             self._avoided_s = min(2 * self._avoided_s, LONGEST_AVOIDED_S)
         elif http_status in BUSY:
             if sent_at >= self._halved_at:
-                self.limit = max(1.0, self.limit / 2)
+                self.limit = max(1, self.limit // 2)
                 self._halved_at = now
-            self._is_doubling = False
-        self._held = int(self.limit)  # as many answers must begin before it grows again
+            self._is_opening = False
+        self._n_well = 0  # a whole round must begin well before it grows again
 
 
 class Pool:
@@ -132,12 +138,12 @@ class Pool:
     def _free(self, rather_not: Endpoint | None) -> Endpoint | None:
         if len(self.endpoints) == 1:
             (only,) = self.endpoints
-            return only if only.in_flight < int(only.limit) else None
+            return only if only.in_flight < only.limit else None
         now = asyncio.get_running_loop().time()
         open_ones = [e for e in self.endpoints if e.avoided_until <= now]
         if not open_ones:  # all were unreachable: the one that was left alone longest
             open_ones = [min(self.endpoints, key=lambda e: e.avoided_until)]
-        free = [e for e in open_ones if e.in_flight < int(e.limit)]
+        free = [e for e in open_ones if e.in_flight < e.limit]
         free = [e for e in free if e is not rather_not] or free
         if not free:
             return None
