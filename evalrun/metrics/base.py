@@ -100,6 +100,7 @@ class Scorer(ABC):
     version: ClassVar[int] = 1
     packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to judge; looked for while planning
     is_slow: ClassVar[bool] = False
+    is_graded: ClassVar[bool] = False  # its values are degrees, not right or wrong: there is no pass@k of them
     deadline_s: float
     file_digest: ClassVar[str | None] = None  # of the user's own file that it comes from
 

@@ -41,6 +41,7 @@ class EditSimilarityScorer(Scorer):
 
     name: ClassVar[str] = "edit_similarity"
     packages: ClassVar[tuple[str, ...]] = ("rapidfuzz", "nltk")
+    is_graded: ClassVar[bool] = True
 
     def judge_text(self, doc: Doc, text: str) -> Verdict:
         """ValueError where the document has no gold."""

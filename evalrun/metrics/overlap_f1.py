@@ -46,6 +46,7 @@ def word_f1(answer: Words, gold: Words) -> float:
 class WordScorer(Scorer):
     """The best F1 of the text's words over the golds."""
 
+    is_graded: ClassVar[bool] = True
     tokens: str
 
     def words(self, text: str) -> Words:

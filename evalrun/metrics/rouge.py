@@ -111,6 +111,7 @@ class RougeScorer(Scorer):
     """F-measure of one kind against the best gold. Range [0, 1]. A side without any token: 0, and unparsed."""
 
     packages: ClassVar[tuple[str, ...]] = ("rapidfuzz", "nltk")
+    is_graded: ClassVar[bool] = True
     stemmer: str | None
     tokenizer: str
 

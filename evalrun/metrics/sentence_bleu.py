@@ -60,6 +60,7 @@ class SentenceBleuScorer(Scorer):
     """BLEU of one answer against all golds. Range [0, 1]. order: the highest order of n-grams."""
 
     packages: ClassVar[tuple[str, ...]] = ("nltk",)
+    is_graded: ClassVar[bool] = True
     order: ClassVar[int]
     weights: str
     tokenizer: str

@@ -7,14 +7,16 @@ num_return_sequences was given), then n = k, then n = 1.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evalrun import backends
 from evalrun.errors import Fault, unknown
-from evalrun.metrics import METRICS, check_ready, make_metric, make_scorer
+from evalrun.metrics import METRICS, SCORERS, check_ready, make_metric, make_scorer
 from evalrun.metrics.making import parameter_defaults, parameter_names, parameters
+from evalrun.metrics.repeated import reads_one
 from evalrun.types import Kind, MetricPlan, Sampling
 
 TRIO = ("pass_at_k", "cons_at_k", "avg_at_n")
@@ -36,6 +38,7 @@ class Wish:
     key: str
     given: Mapping[str, Any]
     order: tuple[str, ...] = ()
+    is_added: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,8 @@ def resolve(
     wanted = list(wishes)
     for wish in wanted:
         _refuse_unanswered(wish.key, said.where, backend, generative)
-    if is_own and _asks_for_samples(said) and any(METRICS.get(w.key).has_scorer for w in wanted):
-        have = {w.key for w in wanted}
-        wanted += [Wish(key, {}) for key in TRIO if key not in have]
+    if is_own and _asks_for_samples(said):
+        wanted += _trio(wanted, said, extract)
     _refuse_unknown_task_params(wanted, said)
     plans = tuple(_decide(wish, said, extract) for wish in wanted)
     asked = said.num_return_sequences
@@ -89,6 +91,23 @@ def resolve(
                 f"needs ({dict(plan.origins).get('n', 'n = k')}). Raise num_return_sequences to {plan.n}, or lower n."
             )
     return plans
+
+
+def gives_verdicts(scorer: str | None) -> bool:
+    """Whether a scorer, by its signature, says right or wrong of each sample; a graded one (rouge1) does not."""
+    return scorer is not None and not SCORERS.get(re.split(r"[.(]", scorer, maxsplit=1)[0]).is_graded
+
+
+def _trio(wanted: Sequence[Wish], said: Said, extract: str | None) -> list[Wish]:
+    """pass@k, cons@k and avg@n as far as they are not there, judged as the task's first metric with verdicts judges."""
+    scorers = [_decide(w, said, extract).scorer for w in wanted if METRICS.get(w.key).has_scorer]
+    judges = [scorer for scorer in scorers if gives_verdicts(scorer)]
+    if not judges:
+        return []
+    own = make_scorer(None, extract, where=f"task {said.where}").signature
+    given = {} if own in judges else {"scorer": judges[0]}
+    have = {w.key for w in wanted}
+    return [Wish(key, given, is_added=True) for key in TRIO if key not in have]
 
 
 def kinds_of(metrics: Sequence[MetricPlan]) -> tuple[str, ...]:
@@ -141,11 +160,13 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
         if name in names and name not in params and (draws or name not in ("k", "n")):
             params[name] = value
             origins[name] = "task string"
-    is_service, named = not params, tuple(params)
+    is_service, named = wish.is_added or not params, tuple(params)
     if draws:
         _decide_counts(wish.key, names, params, origins, said)
     metric = make_metric(wish.key, params)
     n = getattr(metric, "n", None)
+    if reads_one(metric):
+        n, origins["n"] = _n_of_one(said)
     scorer = None
     if metric.has_scorer:
         scorer = make_scorer(metric.scorer, extract, where=f"task {said.where}").signature
@@ -163,6 +184,13 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
         given=wish.order or named,
         is_service=draws and is_service and said.num_return_sequences is not None and said.num_return_sequences > 1,
     )
+
+
+def _n_of_one(said: Said) -> tuple[int, str]:
+    """(n, its origin) of a metric that knows no n: its number is averaged over all samples that are asked for."""
+    if "n" in said.task_params:
+        return positive_int(said.task_params["n"], "n"), "task string"
+    return (said.num_return_sequences, "num_return_sequences") if said.num_return_sequences else (1, "default")
 
 
 def _decide_counts(

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 from evalrun.metrics import naming
 from evalrun.metrics.sampling import AvgAtN, ConsAtK, CountMetric, PassAtK
+from evalrun.plan.samples import gives_verdicts
 from evalrun.stages.estimate import Scored
 from evalrun.stats import consistency as laws
-from evalrun.types import Consistency
+from evalrun.types import Cell, Consistency
 from evalrun.version import __version__
 
 VERSION = 1
@@ -60,6 +61,18 @@ def contradictions(scored: Sequence[Scored]) -> list[str]:
             found += laws.contradictions(k, numbers.passed.get(k), numbers.agreed.get(k), numbers.average)
         found += _unlike_counts(numbers, n)
     return list(dict.fromkeys(found))
+
+
+def no_verdicts(cell: Cell) -> list[str]:
+    """Why a cell of several samples has no pass@k, cons@k, avg@n, where no metric gives a verdict per sample."""
+    several = [item for item in cell.metrics if item.n > 1]
+    if not several or any(gives_verdicts(item.scorer) for item in several):
+        return []
+    names = ", ".join(dict.fromkeys(item.key for item in several))
+    return [
+        f"no pass@k, cons@k, avg@n: {names} does not say right or wrong of a sample; its number is the average over all "
+        f"{several[0].n} samples"
+    ]
 
 
 def _unlike_counts(numbers: _Numbers, n: int) -> list[str]:

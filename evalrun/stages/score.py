@@ -11,8 +11,9 @@ from time import perf_counter
 from evalrun.errors import Fault
 from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.metrics.base import Metric, Scorer
+from evalrun.metrics.repeated import over_samples
 from evalrun.stages import saved as saved_rows
-from evalrun.stages.consistency import consistency_of, contradictions
+from evalrun.stages.consistency import consistency_of, contradictions, no_verdicts
 from evalrun.stages.estimate import Scored, estimates_of, remarks_of, statistics_of
 from evalrun.stages.judged import Judged, judge
 from evalrun.stages.log import TaskLog
@@ -122,7 +123,7 @@ def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: Sa
 
 
 def _metric_of(item: MetricPlan, cell: Cell) -> tuple[Metric, Scorer | None]:
-    metric = make_metric(item.key, dict(item.params))
+    metric = over_samples(make_metric(item.key, dict(item.params)), item.n)
     if not metric.has_scorer:
         return metric, None
     return metric, make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}")
@@ -193,6 +194,7 @@ def _notes(plan: Plan, cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
             )
     if cell.n > 1 and cell.sampling.temperature == 0:
         notes.append(f"n={cell.n} samples at temperature 0: equal samples, pass@k says no more than one sample")
+    notes += no_verdicts(cell)
     asked = plan.num_return_sequences or 1
     if asked > 1 and Kind.GENERATE.value not in cell.kinds:
         notes.append(

@@ -77,7 +77,7 @@ def _share_rows(record: Record) -> Iterator[dict[str, Any]]:
     for found in record.consistency if record.state in ("complete", "incomplete") else ():
         for kind in ("always", "mostly", "unstable", "never"):
             cells: dict[str, Any] = dict.fromkeys(COLUMNS)
-            cells.update(dataset=record.task, version=record.version, metric=f"{kind}@{found.n}", mode=record.mode)
+            cells.update(dataset=record.task, version=record.version, metric=f"{kind}@{found.n}", mode="gen")
             cells.update(model=record.model, value=getattr(found, kind) / found.n_scored, unit="fraction")
             cells.update(n_docs=record.n_docs, n=found.n, n_scored=found.n_scored, signature=found.signature)
             yield cells
