@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from typing import Any
 from chat_servers import MODELS, http, scripted
 
 WORD = re.compile(r" ?\w+|\s|[^\w\s]")
-BOS, BEST = 1, 5
+BOS = 1
+FAVOURITES = (" B", " blue", " sky", " today", " is")
 
 
 def logprob(prefix: list[int], token: int) -> float:
@@ -21,9 +23,14 @@ def logprob(prefix: list[int], token: int) -> float:
     return -((sum(prefix) * 31 + len(prefix) * 7 + token * 17) % 97 + 1) / 20
 
 
-def is_best(prefix: list[int], token: int) -> bool:
-    """Whether the token is the likeliest there; else BEST is."""
-    return (sum(prefix) + token) % 3 == 0
+def token_id(word: str) -> int:
+    """The id of a word, whatever was asked before."""
+    return 10 + zlib.crc32(word.encode()) % 1_000_000
+
+
+def favourite(prefix: list[int]) -> int:
+    """The likeliest token there."""
+    return token_id(FAVOURITES[sum(prefix) % len(FAVOURITES)])
 
 
 @dataclass
@@ -38,7 +45,7 @@ class Toy:
     bend: str | None = None
     n_bent: int = 0
     limit: int = 1000
-    words: dict[str, int] = field(default_factory=dict)
+    words: dict[int, str] = field(default_factory=dict)
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     @property
@@ -50,17 +57,18 @@ class Toy:
         """The ids of a text."""
         ids = [1] if self.has_bos and is_full else []
         for word in re.findall(r"<s>|" + WORD.pattern, text):
-            ids.append(BOS if word == "<s>" else self.words.setdefault(word, 10 + len(self.words)))
+            ids.append(BOS if word == "<s>" else token_id(word))
+            self.words[ids[-1]] = word
         return ids
 
     def text(self, token: int) -> str:
         """The word of an id."""
-        return {BOS: "<s>"}.get(token) or next((w for w, i in self.words.items() if i == token), f"?{token}")
+        return self.words.get(token, "<s>" if token == BOS else f"?{token}")
 
     def expected(self, ids: list[int], start: int) -> tuple[float, bool]:
         """(sum, greedy) of the tokens from `start` on."""
         places = range(start, len(ids))
-        return sum(logprob(ids[:p], ids[p]) for p in places), all(is_best(ids[:p], ids[p]) for p in places)
+        return sum(logprob(ids[:p], ids[p]) for p in places), all(favourite(ids[:p]) == ids[p] for p in places)
 
     async def handle(self, method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
         """One HTTP answer."""
@@ -114,8 +122,7 @@ class Toy:
         rows: list[Any] = [None]
         for place in range(1, len(ids)):
             value = logprob(ids[:place], ids[place])
-            row = {str(BEST): {"logprob": -0.01, "rank": 1}} if not is_best(ids[:place], ids[place]) else {}
-            rows.append({**row, str(ids[place]): {"logprob": value, "rank": 2}})
+            rows.append({str(favourite(ids[:place])): {"logprob": -0.01}, str(ids[place]): {"logprob": value}})
         return rows
 
     def _echo(self, ids: list[int], n_generated: int) -> dict[str, Any]:
@@ -133,7 +140,7 @@ class Toy:
 
     def _named(self, ids: list[int], named: list[int], is_chat: bool) -> dict[str, Any]:
         values = {f"token_id:{token}": logprob(ids, token) for token in named}
-        best = next((token for token in named if is_best(ids, token)), BEST)
+        best = favourite(ids)
         values.setdefault(f"token_id:{best}", -0.01)
         if not is_chat:
             return {"tokens": [f"token_id:{best}"], "top_logprobs": [values]}

@@ -133,6 +133,9 @@ def test_long_texts_are_scored_in_windows_and_contexts_are_cut() -> None:
         assert (whole.logprob, whole.n_tokens) == (pytest.approx(total), 30)
         assert (cut.status, cut.extra) == ("ok", '{"cut_tokens": 24}')
         assert long.error_type == "continuation_too_long"
+    with toy_server("tokenize", "ids", "prompt_logprobs", limit=9) as (url, _):  # nobody says which token BOS is
+        (cut,) = rows_of(plan(url), choice("a", 0, words, " end it"))
+        assert (cut.status, cut.extra) == ("ok", '{"cut_tokens": 24}')
 
 
 BENT = [

@@ -62,13 +62,15 @@ class ServedTokenizer:
 
     @property
     def bos_token_id(self) -> int | None:
-        """The id of BOS; None where the tokenizer has none. Refused where the server does not say."""
-        return self._special(0)
+        """The id of BOS; None where the tokenizer has none, or the server does not say."""
+        return self._special(self._names[0])
 
     @property
     def eos_token_id(self) -> int | None:
-        """The same of EOS."""
-        return self._special(1)
+        """The id of EOS, which stands for BOS where there is none. Refused where the server tells neither."""
+        if self._names == (None, None):
+            raise Refused("no_start_token", NO_START)
+        return self._special(self._names[1])
 
     async def settled(self, make: Callable[[], T]) -> T:
         """What `make` gives, with the texts that it needs fetched and kept for good."""
@@ -106,13 +108,8 @@ class ServedTokenizer:
             raise Refused("no_tokens", f"/tokenize: {found.error_message}")
         return list(found)
 
-    def _special(self, place: int) -> int | None:
-        name = self._names[place]
-        if name is None:
-            if self._names == (None, None):
-                raise Refused("no_start_token", NO_START)
-            return None
-        ids = self.encode(name, add_special_tokens=False)
+    def _special(self, name: str | None) -> int | None:
+        ids = self.encode(name, add_special_tokens=False) if name is not None else []
         return ids[0] if len(ids) == 1 else None
 
     async def _fetch(self, wanted: Iterable[tuple[str, bool]]) -> None:
