@@ -48,7 +48,7 @@ class Use:
 
 
 USES = (
-    Use("reliability", "an error is dear: medicine, finance", pass_at_n=0.9, cons_at_n=0.8),
+    Use("reliability", "errors are costly: medicine, finance", pass_at_n=0.9, cons_at_n=0.8),
     Use("tolerance", "one good try of several will do: code, exploration", pass_at_n=0.8, avg_at_n=0.7),
     Use("general use", "assistants", avg_at_n=0.75),
 )
@@ -56,7 +56,7 @@ USES = (
 MISREADINGS = (
     "Often misread: pass@1 alone does not show what further tries would reach.",
     "Often misread: with cons@n left out, a model that is unsteady in use goes unnoticed.",
-    "Often misread: avg@n alone does not tell steady answers from many that are right now and then.",
+    "Often misread: avg@n alone does not tell some documents always right from all of them right now and then.",
 )
 
 
