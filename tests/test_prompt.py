@@ -58,6 +58,8 @@ def test_examples_stand_before_the_question() -> None:
     other = Doc("o", "t", 2, "Third?", ("x", "y"))
     with pytest.raises(Fault, match=r"no name 'gold_letter' in prompt\.answer \(document o of t\)"):
         render(plan, DOC, (EXAMPLE, other), None)
+    with pytest.raises(Fault, match=r"no name 'gold' in prompt\.answer \(document o of t\)"):
+        render(PromptPlan("{{ query }}", "{{ gold }}"), DOC, (Doc("o", "t", 2, "A page", ()),), None)
     plan = PromptPlan(plan.template, " {{ gold }}", separator=plan.separator)
     (message,) = render(plan, DOC, (EXAMPLE, other), None)
     assert message.content == f"Choose.\nQ: Example?\nA: up\n--\nQ: Third?\nA: x\n--\nQ: {DOC.query}\nA:"

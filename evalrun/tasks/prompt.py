@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from evalrun.errors import Fault, unknown
@@ -125,7 +126,7 @@ def render_contexts(
     A context may be empty: no message at all. Fault: a template that fails on this document.
     """
     options = _options(doc)
-    blocks = _context_blocks(prompt, examples)
+    blocks = _blocks(prompt, examples, is_context=True)
     made: dict[str, tuple[Message, ...]] = {}
     contexts = []
     for question in _questions(prompt, doc, len(options), not blocks):
@@ -186,28 +187,42 @@ def _unconditioned(prompt: PromptPlan, doc: Doc) -> tuple[Message, ...]:
     return (Message("user", text),) if text else ()
 
 
-def _blocks(prompt: PromptPlan, examples: Sequence[Doc]) -> list[str]:
-    return [_question(prompt, each, i == 0) + _answer(prompt, each, i == 0) for i, each in enumerate(examples)]
+class _Same:
+    """An example as a key of a cache: equal to itself alone, since what a document holds may have no hash."""
+
+    __slots__ = ("doc",)
+
+    def __init__(self, doc: Doc) -> None:
+        self.doc = doc
+
+    def __hash__(self) -> int:
+        return id(self.doc)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.doc is other.doc
 
 
-def _answer(prompt: PromptPlan, example: Doc, is_first: bool) -> str:
-    values = _values(example) | {"is_first": is_first} | _answer_values(example)
-    return _filled(prompt.answer, values, example, "prompt.answer")
+def _blocks(prompt: PromptPlan, examples: Sequence[Doc], is_context: bool = False) -> list[str]:
+    """Examples with their answers. is_context: as contexts have them; where they differ by choice, the right one."""
+    show = _right_block if is_context and prompt.context is not None else _block
+    return [show(prompt, _Same(example), i == 0) for i, example in enumerate(examples)]
 
 
-def _context_blocks(prompt: PromptPlan, examples: Sequence[Doc]) -> list[str]:
-    """Examples as contexts have them: where they differ by choice, with the right one."""
-    if prompt.context is None:
-        return _blocks(prompt, examples)
-    return [_right_block(prompt, prompt.context, example, i == 0) for i, example in enumerate(examples)]
+@lru_cache(maxsize=512)
+def _block(prompt: PromptPlan, example: _Same, is_first: bool) -> str:
+    doc = example.doc
+    values = _values(doc) | {"is_first": is_first} | _answer_values(doc)
+    return _question(prompt, doc, is_first) + _filled(prompt.answer, values, doc, "prompt.answer")
 
 
-def _right_block(prompt: PromptPlan, context: str, example: Doc, is_first: bool) -> str:
-    if not example.gold:
-        raise Fault(f"Document {example.id} of {example.task} has no gold, so it cannot stand as an example.")
-    gold = example.gold[0]
-    place = gold if isinstance(gold, int) else 0
-    return _choice_filled(context, example, place, is_first, "prompt.context") + _continuation(prompt, example, place)
+@lru_cache(maxsize=512)
+def _right_block(prompt: PromptPlan, example: _Same, is_first: bool) -> str:
+    doc = example.doc
+    if not doc.gold:
+        raise Fault(f"Document {doc.id} of {doc.task} has no gold, so it cannot stand as an example.")
+    place = doc.gold[0] if isinstance(doc.gold[0], int) else 0
+    context = _choice_filled(prompt.context or "", doc, place, is_first, "prompt.context")
+    return context + _continuation(prompt, doc, place)
 
 
 def _questions(prompt: PromptPlan, doc: Doc, n_choices: int, is_first: bool) -> list[str]:
@@ -270,8 +285,10 @@ def _values(doc: Doc) -> dict[str, Any]:
 
 
 def _answer_values(doc: Doc) -> dict[str, Any]:
-    first = doc.gold[0] if doc.gold else None
-    values: dict[str, Any] = {"gold": doc.gold_texts[0] if doc.gold else None, "golds": doc.gold_texts}
+    if not doc.gold:  # a template that names the gold is then told so
+        return {}
+    first = doc.gold[0]
+    values: dict[str, Any] = {"gold": doc.gold_texts[0], "golds": doc.gold_texts}
     return values | ({"gold_letter": letters_of(len(doc.choices))[first]} if isinstance(first, int) else {})
 
 
