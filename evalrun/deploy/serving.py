@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -137,7 +137,8 @@ class ServerUnderTest:
         self._watched = []
         if self.server is None:
             return
-        self.keeper.supervise(None)
+        with suppress(TaskFailure):  # a full disk must not hide why the block is left
+            self.keeper.supervise(None)
         if left:
             self.note(f"processes of the server that could not be ended: {', '.join(map(str, left))}")
         if (problem := ports.wait_free(self.checked.deploy.port, PORT_WAIT_S)) is not None:

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
 # A seeded request that is prefilled in chunks kills the CPU engine of vLLM 0.32: no chunks.
 OPTIONS = (
-    "--dtype bfloat16 --max-model-len 1024 --no-enable-chunked-prefill --max-num-batched-tokens 1024 --enforce-eager"
+    "--dtype float32 --max-model-len 1024 --no-enable-chunked-prefill --max-num-batched-tokens 1024 --enforce-eager"
 )
 SCRIPT = f"""#!/bin/sh
 set -e
@@ -58,7 +58,7 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
 def words(deployment: Deployment, *more: str) -> list[str]:
     """16 questions, five short answers each."""
     changed = ["deploy.ready_timeout_s=600", "deploy.stop_timeout_s=20", f"deploy.venv={sys.prefix}"]
-    changed += ["model.max_tokens=24", "model.concurrency=4"]
+    changed += ["model.max_tokens=6", "model.concurrency=8"]
     return deployment.words(*changed, *more, samples=None)
 
 
