@@ -75,6 +75,10 @@ def test_every_way_gives_the_same_numbers(abilities: tuple[str, ...], has_bos: b
             assert row.logprob == pytest.approx(value, abs=1e-9), request
             assert (row.is_greedy, row.n_tokens, row.extra) == (is_greedy, n_tokens, extra), request
             assert (row.attempts, row.http_status, row.text) == (1, 200, None)
+            assert (
+                row.prompt_tokens
+                == len(toy.tokens(request.messages[0].content + request.continuation, True)) - n_tokens
+            )
             assert row.started_s is not None
 
 
@@ -293,7 +297,7 @@ def test_letters_by_a_chat_server() -> None:
     for row, letter in zip(rows, "ABCD", strict=True):
         (token,) = toy.tokens(f" {letter}")
         assert (row.status, row.logprob, row.n_tokens) == ("ok", logprob(context, token), 1)
-        assert row.extra is None
+        assert (row.extra, row.prompt_tokens) == (None, len(context))
     assert toy.counts["/v1/chat/completions"] == 2  # the probe, and one for the document
     _, body = toy.asked[-1]
     assert (body["max_tokens"], body["temperature"], body["logprobs"]) == (1, 0, True)

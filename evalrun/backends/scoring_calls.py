@@ -114,7 +114,10 @@ class SpanCall:
     def answers(self, reader: Reader, n_attempts: int, times: Times) -> list[Reply]:
         """The rows that are whole now. AttemptFailed where the answer does not hold every score."""
         assert isinstance(reader, JsonReader)
-        return self.desk.put(self.read(reader.found or {}), n_attempts, times)
+        found = reader.found or {}
+        rows = self.desk.put(self.read(found), n_attempts, times)
+        counted = reading.prompt_count(found)  # where the server makes the prompt, only it can count
+        return [replace(row, prompt_tokens=counted) if row.prompt_tokens is None else row for row in rows]
 
     def bases(self, n_attempts: int) -> list[Reply]:
         """The rows that fail with this call."""
