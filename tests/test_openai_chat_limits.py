@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from chat_servers import RIGHT, SSE_HEAD, answering, ask, http, mock, plan, row_of, rows_of, scripted
 
+from evalrun.backends.limits import Patrol, Pulse, Watch
 from evalrun.backends.openai_chat import OpenaiChatBackend
 from evalrun.backends.server import ApiKey, Server
 from evalrun.errors import Fault
@@ -42,6 +43,40 @@ def test_time_limits(limits: dict[str, Any], options: dict[str, Any], error_type
         assert time.monotonic() - begun < 30  # the server itself would have taken a minute
     assert (row.status, row.error_type, row.attempts) == ("timeout", error_type, attempts)
     assert f"model.{error_type}_s={next(iter(limits.values())):g}" in (row.error_message or "")
+
+
+def watched(sleep_s: float, total_s: float, cancel_s: float | None = None) -> tuple[str, str | None, int]:
+    """How a block under watch ended: what was raised, the limit, and how many cancellations are left open."""
+    found: list[tuple[str, str | None, int]] = []
+
+    async def block() -> None:
+        loop = asyncio.get_running_loop()
+        watch = Watch(Patrol(plan("http://h", total_timeout_s=total_s)), Pulse(), loop.time() + total_s)
+        task = asyncio.current_task()
+        assert task is not None
+        raised = "nothing"
+        try:
+            with watch:
+                await asyncio.sleep(sleep_s)
+        except (TimeoutError, asyncio.CancelledError) as fault:
+            raised = type(fault).__name__
+        found.append((raised, watch.expired, task.cancelling()))
+
+    async def main() -> None:
+        task = asyncio.create_task(block())
+        if cancel_s is not None:
+            await asyncio.sleep(cancel_s)
+            task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(main())
+    return found[0]
+
+
+def test_a_limit_ends_its_block_and_nothing_else() -> None:
+    assert watched(30.0, 0.1) == ("TimeoutError", "total_timeout", 0)
+    assert watched(0.01, 5.0) == ("nothing", None, 0)
+    assert watched(30.0, 60.0, cancel_s=0.05) == ("CancelledError", None, 1)
 
 
 def test_a_connection_that_is_never_taken() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from evalrun.backends.base import Sink, failed
-from evalrun.backends.limits import Watch
+from evalrun.backends.limits import Patrol, Watch
 from evalrun.backends.load import Endpoint, Pool
 from evalrun.backends.rate import Rate
 from evalrun.backends.reading import Reader
@@ -98,6 +98,7 @@ class Client:
         self.rate = None if model.request_rate is None else Rate(model.request_rate, model.request_burst)
         self.refusals = Refusals()
         self.loop = asyncio.get_running_loop()
+        self.patrol = Patrol(model)
         self.is_over = False
 
     async def answer(self, call: Call) -> None:
@@ -159,17 +160,17 @@ class Client:
         import aiohttp
 
         reader = call.reader()
-        watch = Watch(self.model, endpoint.pulse, total_at)
+        watch = Watch(self.patrol, endpoint.pulse, total_at)
         try:
-            async with (
-                watch,
-                self.session.post(endpoint.url, data=body, allow_redirects=False, proxy=endpoint.proxy) as response,
-            ):
-                watch.heard()
-                if response.status != 200:
-                    raise await _refused(response)
-                times.is_open = True
-                await self._read(response, reader, watch, times, endpoint)
+            with watch:
+                async with self.session.post(
+                    endpoint.url, data=body, allow_redirects=False, proxy=endpoint.proxy
+                ) as response:
+                    watch.heard()
+                    if response.status != 200:
+                        raise await _refused(response)
+                    times.is_open = True
+                    await self._read(response, reader, watch, times, endpoint)
         except AttemptFailed as fault:
             if times.is_open and fault.http_status is None:
                 fault.http_status = 200

@@ -1,4 +1,4 @@
-"""The time limits of one attempt, by one timer that is moved lazily."""
+"""The time limits of attempts, looked after by one timer for all of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from types import TracebackType
 
 from evalrun.types import ModelPlan
+
+LONGEST_ROUND_S = 1.0
 
 
 class Pulse:
@@ -15,6 +17,41 @@ class Pulse:
 
     def __init__(self) -> None:
         self.last = 0.0
+
+
+class Patrol:
+    """Looks at every open Watch again and again, and ends those whose limit has passed.
+
+    A round takes a tenth of the shortest limit, at most a second, so a limit is kept to that much.
+    """
+
+    def __init__(self, model: ModelPlan) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.first_token_s, self.idle_s = model.first_token_timeout_s, model.idle_timeout_s
+        shortest = min(model.first_token_timeout_s, model.idle_timeout_s, model.total_timeout_s)
+        self._round_s = min(LONGEST_ROUND_S, shortest / 10)
+        self._open: set[Watch] = set()
+        self._is_walking = False
+
+    def add(self, watch: Watch) -> None:
+        """Begin to look after a watch."""
+        self._open.add(watch)
+        if not self._is_walking:
+            self._is_walking = True
+            self.loop.call_later(self._round_s, self._walk)
+
+    def drop(self, watch: Watch) -> None:
+        """No longer look after it."""
+        self._open.discard(watch)
+
+    def _walk(self) -> None:
+        self._is_walking = bool(self._open)
+        if not self._open:
+            return
+        now = self.loop.time()
+        for watch in [w for w in self._open if w.end()[0] <= now]:
+            watch.expire()
+        self.loop.call_later(self._round_s, self._walk)
 
 
 class Watch:
@@ -27,57 +64,64 @@ class Watch:
 
     __slots__ = (
         "_first_at",
-        "_guard",
-        "_idle_s",
         "_last",
-        "_loop",
+        "_n_cancels",
+        "_patrol",
         "_pulse",
-        "_timer",
+        "_task",
+        "_time",
         "_total_at",
         "expired",
         "has_token",
     )
 
-    def __init__(self, model: ModelPlan, pulse: Pulse, total_at: float) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, patrol: Patrol, pulse: Pulse, total_at: float) -> None:
+        self._patrol = patrol
         self._pulse = pulse
-        self._first_at = self._loop.time() + model.first_token_timeout_s
-        self._idle_s = model.idle_timeout_s
+        self._time = patrol.loop.time
+        self._first_at = self._time() + patrol.first_token_s
         self._total_at = total_at
         self._last: float | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._n_cancels = 0
         self.has_token = False
         self.expired: str | None = None
 
     def heard(self) -> None:
         """Bytes came (the headers count)."""
-        self._last = self._pulse.last = self._loop.time()
+        self._last = self._pulse.last = self._time()
 
-    def _end(self) -> tuple[float, str]:
+    def end(self) -> tuple[float, str]:
         """The next moment at which a limit passes if nothing comes, and which limit."""
         ends = [(self._total_at, "total_timeout")]
         if not self.has_token:
             ends.append((self._first_at, "first_token_timeout"))
         if self._last is not None:
             last = self._last if self.has_token else max(self._last, self._pulse.last)
-            ends.append((last + self._idle_s, "idle_timeout"))
+            ends.append((last + self._patrol.idle_s, "idle_timeout"))
         return min(ends)
 
-    def _check(self) -> None:
-        at, name = self._end()
-        if at <= self._loop.time():
-            self.expired = name
-            self._guard.reschedule(at)
-        else:
-            self._timer = self._loop.call_at(min(at, self._loop.time() + self._idle_s), self._check)
+    def expire(self) -> None:
+        """End the block now."""
+        self._patrol.drop(self)
+        if self._task is not None:
+            self.expired = self.end()[1]
+            self._task.cancel()
 
-    async def __aenter__(self) -> Watch:
-        self._guard = asyncio.timeout(None)
-        await self._guard.__aenter__()
-        self._timer = self._loop.call_at(min(self._end()[0], self._loop.time() + self._idle_s), self._check)
+    def __enter__(self) -> Watch:
+        self._task = asyncio.current_task()
+        assert self._task is not None
+        self._n_cancels = self._task.cancelling()
+        self._patrol.add(self)
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._timer.cancel()
-        await self._guard.__aexit__(kind, fault, trace)
+        self._patrol.drop(self)
+        task, self._task = self._task, None
+        if self.expired is None or task is None:
+            return
+        is_ours = task.uncancel() <= self._n_cancels  # else somebody else has cancelled the task besides
+        if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+            raise TimeoutError from fault
