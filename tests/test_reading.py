@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import io
 import itertools
@@ -86,10 +85,13 @@ def test_shares(is_percent: bool) -> None:
 
 @given(st.lists(st.integers(0, 50), min_size=4, max_size=4).filter(any))
 def test_law_shares_add_up_to_one(counts: list[int]) -> None:
-    rows = [row for row in tidy([counted(3, *counts, 0)]) if row["signature"].startswith("metric:consistency")]
-    assert [row["metric"] for row in rows] == ["always@3", "mostly@3", "unstable@3", "never@3"]
-    assert sum(row["value"] for row in rows) == pytest.approx(1.0, abs=1e-12)
-    assert {(row["unit"], row["n_scored"], row["mode"]) for row in rows} == {("fraction", sum(counts), "gen")}
+    (row,) = cells(0, [counted(3, *counts, 0)], SummarySettings(percent=False, digits=15))
+    assert sum(map(float, row[-4:])) == pytest.approx(1.0, abs=1e-12)
+    assert [float(cell) * sum(counts) for cell in row[-4:]] == pytest.approx(counts, abs=1e-9)
+
+
+def test_the_csv_holds_estimates_only() -> None:
+    assert {row["metric"] for row in tidy(steady())} == {f"{m}@{n}" for m in ("pass", "cons", "avg") for n in (1, 5)}
 
 
 def test_failed_tasks_have_no_shares() -> None:
@@ -189,10 +191,8 @@ def test_a_run_and_its_switch(evalrun: Evalrun, bench: Callable[..., Bench], tmp
     (run,) = run_folders(tmp_path)
     texts = {path.suffix: path.read_text() for path in run.glob("summary/*")}
     assert all("Reading (advice" in texts[ending] for ending in (".md", ".txt"))
-    rows = {row["metric"]: float(row["value"]) for row in csv.DictReader(io.StringIO(texts[".csv"]))}
-    assert [rows[f"{kind}@3"] for kind in ("always", "mostly", "unstable", "never")] == [0.25] * 4
-    assert rows["pass@3"] == 1 - rows["never@3"]
-    assert rows["cons@3"] == rows["always@3"] + rows["mostly@3"]
+    assert "25.00   25.00     25.00  25.00" in texts[".txt"]
+    assert "| 25.00 | 25.00 | 25.00 | 25.00 |" in texts[".md"]
     assert evalrun("--mode", "viz", "--reuse", "latest", "summary.reading=false").code == 0
     newest = max(run.glob("summary/*.txt"), key=lambda p: p.stat().st_mtime_ns).read_text()
     assert ("How steadily" in newest, "Reading" in newest) == (True, False)

@@ -59,8 +59,7 @@ def tidy(records: Sequence[Record]) -> list[dict[str, Any]]:
 
     Values keep their unit and full precision. Datasets, metrics and models stand in the order of the records. A
     failed or missing task has a row for each metric that another model reports, else one with metric `-`; both
-    without a value. A metric that a model does not report has no row. Where documents were answered n > 1 times, rows
-    `always@n`, `mostly@n`, `unstable@n`, `never@n` follow: shares of the scored documents, which add up to 1.
+    without a value. A metric that a model does not report has no row.
     """
     rows = []
     for block in blocks(records):
@@ -68,19 +67,7 @@ def tidy(records: Sequence[Record]) -> list[dict[str, Any]]:
             for lane, record in block.records.items():
                 if is_shown(record, row.estimates.get(lane)):
                     rows.append(_tidy_row(record, row, row.estimates.get(lane)))
-        for record in block.records.values():
-            rows += _share_rows(record)
     return rows
-
-
-def _share_rows(record: Record) -> Iterator[dict[str, Any]]:
-    for found in record.consistency if record.state in ("complete", "incomplete") else ():
-        for kind in ("always", "mostly", "unstable", "never"):
-            cells: dict[str, Any] = dict.fromkeys(COLUMNS)
-            cells.update(dataset=record.task, version=record.version, metric=f"{kind}@{found.n}", mode="gen")
-            cells.update(model=record.model, value=getattr(found, kind) / found.n_scored, unit="fraction")
-            cells.update(n_docs=record.n_docs, n=found.n, n_scored=found.n_scored, signature=found.signature)
-            yield cells
 
 
 def _tidy_row(record: Record, row: MetricRow, e: Estimate | None) -> dict[str, Any]:
