@@ -1,6 +1,7 @@
 """Every command of README and of the main job, through the real entry point: it composes, and it runs.
 
-Where a line needs an engine, a saved model stands in under another name; the hub's gsm8k is a local folder of that name.
+Where a line needs an engine or a server, a saved model stands in under another name; data of the hub are local folders of
+their names.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from conftest import ROOT, Evalrun, Ran, run_folders, values_of, write_bench
 
 import evalrun as front_door
@@ -57,7 +59,8 @@ def words_of(line: str) -> list[str]:
 
 MAIN_LINES = [line for line in MAIN_JOB.splitlines() if line]
 LINES = {tuple(words_of(line)): line for block in [*readme_blocks(), MAIN_LINES] for line in block}
-COMPOSED = [words for words in LINES if words[0] not in ("import", "list")]
+COMMANDS = {"import", "list", "status", "stop", "pack"}
+COMPOSED = [words for words in LINES if words[0] not in COMMANDS]
 
 
 def run(folder: Path, *words: str) -> Ran:
@@ -106,6 +109,31 @@ def answers_for(questions: list[dict[str, str]], n: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_hub_rows(folder: Path) -> str:
+    """A few rows of the log-likelihood tasks where their names on the hub would be folders; saved replies to them."""
+    quiz = [
+        {"question": f"What is {i} + 1?", "choices": ["0", f"{i + 1}", "99", "100"], "answer": 1} for i in range(6)
+    ]
+    subjects = yaml.safe_load((ROOT / "tasks_yaml/task/mmlu.yaml").read_text("utf-8"))["subsets"]
+    labelled = {"question": "What is 5 + 1?", "choices": {"text": ["6", "7"], "label": ["A", "B"]}, "answerKey": "A"}
+    scene = {"activity_label": "Baking", "ctx_a": "A baker kneads.", "ctx_b": "he", "endings": ["rests.", "flies."]}
+    files = {
+        "MMLU.jsonl": quiz,
+        **{f"cais/mmlu/{subject}/dev.jsonl": quiz[:5] for subject in subjects},
+        **{f"cais/mmlu/{subject}/test.jsonl": quiz[5:] for subject in subjects},
+        "allenai/ai2_arc/ARC-Challenge/test.jsonl": [labelled],
+        "Rowan/hellaswag/validation.jsonl": [{**scene, "label": "0"}],
+        "EleutherAI/wikitext_document_level/wikitext-2-raw-v1/test.jsonl": [{"page": "A page of text."}],
+    }
+    for name, rows in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = [*(row["question"] for row in quiz), "Baking: A baker kneads. He"]
+    saved = [{"query": q, "kind": "loglikelihood", "index": i, "logprob": -1.0 - i} for q in asked for i in range(4)]
+    saved.append({"query": "A page of text.", "kind": "rolling", "index": 0, "logprob": -9.0})
+    return "".join(json.dumps(row) + "\n" for row in saved)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two saved models, a local copy of a hub dataset, and a file with predictions of others."""
@@ -119,7 +147,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in hub))
     others = [{**row, "model_a": {"solution": row["answer"]}} for row in hub]
     (folder / "FILE.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others))
-    (folder / "answers.jsonl").write_text(answers_for([*demo, *hub], 8))
+    likelihoods = write_hub_rows(folder)
+    (folder / "answers.jsonl").write_text(answers_for([*demo, *hub], 8) + likelihoods)
     (folder / "DIR" / "model").mkdir(parents=True)
     for name in ("one", "two"):
         model = f"name: {name}\nbackend: replay\npath: {folder / 'answers.jsonl'}\n"
@@ -134,11 +163,13 @@ def stand_in(words: list[str]) -> list[str]:
         key, _, value = word.partition("=")
         if key == "model":
             word = "model=" + ",".join({"qwen": "two"}.get(name, "one") for name in value.split(","))
-        if key not in ("model.base_url", "model.path") and word != "task=...":
-            found.append(word)
+        if word == "dataset.path=FILE.jsonl" and "task=mmlu_cloze" in words:
+            word = "dataset.path=MMLU.jsonl"
+        if key not in ("model.base_url", "model.path", "model.repo", "model.weights") and word != "task=...":
+            found.append("latest" if word == "RUN" else word)
     if "--mode" in words and "infer" in words:
         found.append("num_return_sequences=2")
-    return found if "--config-dir" in found or words[0] in ("import", "list") else [*found, "--config-dir", "DIR"]
+    return found if "--config-dir" in found or words[0] in COMMANDS else [*found, "--config-dir", "DIR"]
 
 
 SHOWN = {
@@ -162,7 +193,7 @@ def test_block_runs(block: list[str], world: Path) -> None:
         assert ran.code == 0, f"{line}\n{ran.err}"
         wanted = [text for sign, texts in SHOWN.items() if sign in line for text in texts]
         assert [text for text in wanted if text not in ran.out] == [], f"{line}\n{ran.out}"
-        is_shown = not {"--dry-run", "infer", "import", "list"} & set(words_of(line))
+        is_shown = not {"--dry-run", "infer", *COMMANDS} & set(words_of(line))
         assert ("summary: " in ran.out) == is_shown, line
 
 
