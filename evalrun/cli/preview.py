@@ -25,7 +25,7 @@ def run(context: Context) -> Outcome:
     if checked is not None:
         print("\nserver, started by the run:", *checked.steps(), sep="\n  ")
     for item in prepared:
-        print(_cell_text(item.cell, len(item.docs), item.failure))
+        print(_cell_text(item.cell, len(item.docs), item.failure, plan.model.backend))
     print(f"\nrequests: {total} answers in all. Nothing was sent or written.")
     first = next((item for item in prepared if item.docs), None)
     if first is not None:
@@ -38,7 +38,7 @@ def run(context: Context) -> Outcome:
     return (3 if any(item.failure for item in prepared) else 0), [], plan.summary
 
 
-def _cell_text(cell: Cell, n_docs: int, failure: str | None) -> str:
+def _cell_text(cell: Cell, n_docs: int, failure: str | None, backend: str) -> str:
     origins = dict(cell.origins)
     sampling = cell.sampling
     lines = [
@@ -51,7 +51,7 @@ def _cell_text(cell: Cell, n_docs: int, failure: str | None) -> str:
         f"  n            {cell.n}  ({origins.get('n', 'default')})",
         f"  temperature  {sampling.temperature:g}  ({origins.get('temperature', 'default')})",
         f"  max_tokens   {sampling.max_tokens}  ({origins.get('max_tokens', 'task')})",
-        f"  top_p        {sampling.top_p:g}; top_k, min_p, repetition_penalty: {_others(cell)}",
+        f"  top_p        {sampling.top_p:g}; {_others(cell, backend)}",
         f"  scorer       {cell.extract or 'exact text'}",
     ]
     lines += [f"  metric       {_metric_text(m)}" for m in cell.metrics]
@@ -60,9 +60,11 @@ def _cell_text(cell: Cell, n_docs: int, failure: str | None) -> str:
     return "\n".join(lines)
 
 
-def _others(cell: Cell) -> str:
+def _others(cell: Cell, backend: str) -> str:
+    """What is not said is not sent: the engine, or the server, has a default of its own."""
+    default = "server default" if backend.startswith("openai") else "engine default"
     named = [(k, getattr(cell.sampling, k)) for k in ("top_k", "min_p", "repetition_penalty")]
-    return ", ".join(f"{k}={v:g}" for k, v in named if v is not None) or "the engine's default"
+    return ", ".join(f"{k} {default}" if v is None else f"{k} {v:g}" for k, v in named)
 
 
 def _metric_text(metric: MetricPlan) -> str:

@@ -145,6 +145,7 @@ def _cells(
             origins=(*origins, ("n", _n_origin(metrics, n, said))),
             task_params=_pairs(said.task_params),
             kinds=kinds,
+            generative=task.generative,
         )
 
 

@@ -145,7 +145,18 @@ def start(plan: Plan, prepared: Sequence[Prepared]) -> None:
         backend.start()
         scored = [item for item in prepared if item.docs and set(item.cell.kinds) - {Kind.GENERATE.value}]
         if scored and isinstance(backend, ScoreProbe):
-            backend.check_scores(all(_is_single_token(item.cell) for item in scored))
+            _check_scores(backend, [item.cell for item in scored])
+
+
+def _check_scores(backend: ScoreProbe, cells: Sequence[Cell]) -> None:
+    """Fault where a server gives no log-probabilities; it names the tasks that ask the same by generating."""
+    try:
+        backend.check_scores(all(_is_single_token(cell) for cell in cells))
+    except Fault as fault:
+        variants = list(dict.fromkeys(cell.generative for cell in cells if cell.generative))
+        if not variants:
+            raise
+        raise Fault(f"{fault} The same questions by generating: task={','.join(variants)}.") from fault
 
 
 def _loading(plan: Plan) -> str:

@@ -152,6 +152,7 @@ class Cell:
     origins: tuple[tuple[str, str], ...] = ()
     task_params: Pairs = ()  # k and n as the task string gave them
     kinds: tuple[str, ...] = ("generate",)  # what the metrics read: the request kinds that are asked
+    generative: str | None = None  # the task that asks the same by generating
 
     @property
     def name(self) -> str:
