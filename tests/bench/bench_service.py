@@ -5,7 +5,9 @@
 Each side is a process of its own that asks the same questions. A rate is the number of requests over the time from
 the first to the last of them at the server, so start-up, scoring and tables are in the wall time alone. evalrun keeps
 every answer on the disk and scores it; the bare loop reads bytes and forgets them. Printed: rates, their ratio to the
-bare loop's, wall time, peak memory, and how many requests were in flight. Further sides are added to `sides()`.
+bare loop's, wall time, CPU time (it depends less on what else the machine does), peak memory (of the largest process,
+and of all together, shared pages counted for each), and how many requests were in flight. Further sides are added to
+`sides()`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -60,7 +63,9 @@ class Measured:
     """One side of one scenario. span_s: first to last request at the server; most: in flight at once."""
 
     wall_s: float
-    peak_mb: float
+    cpu_s: float
+    peak_mb: float  # of its largest process
+    tree_mb: float  # of all its processes together
     span_s: float
     n_requests: int
     most: int
@@ -147,6 +152,44 @@ def serving(scenario: Scenario) -> Iterator[str]:
         server.wait()
 
 
+class TreePeak:
+    """Watches the resident memory of a process and all its descendants, in a thread, five times a second."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._peak_kb = 0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def end_mb(self) -> float:
+        """The largest sum that was seen, in MB; pages that processes share count for each of them."""
+        self._is_over.set()
+        self._thread.join()
+        return self._peak_kb / 1024
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(0.2):
+            self._peak_kb = max(self._peak_kb, sum(self._resident_kb(pid) for pid in self._tree(self._pid)))
+
+    def _tree(self, pid: int) -> Iterator[int]:
+        yield pid
+        try:
+            tasks = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+        except OSError:  # it has ended meanwhile
+            return
+        for child in " ".join(tasks).split():
+            yield from self._tree(int(child))
+
+    @staticmethod
+    def _resident_kb(pid: int) -> int:
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except OSError:
+            return 0
+        return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
 def measure(side: Side, scenario: Scenario, url: str, folder: Path) -> Measured:
     """Run one side. It must end well and have been answered as often as was planned."""
     asked(url, "/reset", is_post=True)
@@ -157,6 +200,7 @@ def measure(side: Side, scenario: Scenario, url: str, folder: Path) -> Measured:
             side(scenario, url, folder), cwd=folder, stdout=file, stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
+        peak = TreePeak(child.pid)
         _, status, usage = os.wait4(child.pid, 0)
     wall_s = time.perf_counter() - begun
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -164,7 +208,9 @@ def measure(side: Side, scenario: Scenario, url: str, folder: Path) -> Measured:
     if child.returncode or stats["ok"] < scenario.n_requests:
         raise SystemExit(f"exit code {child.returncode}, {stats}: {log.read_text()[-3000:]}")
     span_s = stats["last"] - stats["first"]
-    return Measured(wall_s, usage.ru_maxrss / 1024, span_s, stats["ok"], stats["max_inflight"])
+    cpu_s, peak_mb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    tree_mb = max(peak_mb, peak.end_mb())
+    return Measured(wall_s, cpu_s, peak_mb, tree_mb, span_s, stats["ok"], stats["max_inflight"])
 
 
 def all_sides(scenario: Scenario, parties: dict[str, Side]) -> None:
@@ -181,7 +227,8 @@ def all_sides(scenario: Scenario, parties: dict[str, Side]) -> None:
             base = base or got.rate
             print(
                 f"{scenario.name:>16}  {name:<12} {got.rate:7.0f} requests/s  {got.rate / base:5.2f} of bare  "
-                f"span {got.span_s:6.2f} s  wall {got.wall_s:6.2f} s  {got.peak_mb:4.0f} MB  {got.most} in flight",
+                f"span {got.span_s:6.2f} s  wall {got.wall_s:6.2f} s  CPU {got.cpu_s:5.2f} s  "
+                f"{got.peak_mb:4.0f} MB, all processes {got.tree_mb:4.0f} MB  {got.most} in flight",
                 flush=True,
             )
 
