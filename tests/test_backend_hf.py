@@ -14,7 +14,8 @@ import tiny_model
 
 from evalrun.backends import local
 from evalrun.backends.base import Backend
-from evalrun.backends.hf import HfBackend, row_bytes, take_generation_defaults
+from evalrun.backends.hf import HfBackend, take_generation_defaults
+from evalrun.backends.hf_memory import row_bytes
 from evalrun.errors import Fault, Stopped, TaskFailure
 from evalrun.types import Generate, Message, ModelPlan, Reply, Sampling
 

@@ -1,4 +1,7 @@
-"""Backend `hf`: transformers on this machine. Batched, left-padded, longest first, one generator per sample."""
+"""Backend `hf`: transformers on this machine.
+
+Texts are drawn in batches, left-padded, longest first, one generator per sample. Log-probabilities: `hf_likelihood`.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from evalrun.backends import chat, local, weights
+from evalrun.backends import chat, likelihood, local, weights
 from evalrun.backends.base import Sink, answered, failed
-from evalrun.errors import TaskFailure
-from evalrun.types import ModelPlan, Reply, Request, Sampling, Status
+from evalrun.backends.hf_likelihood import HfScorer
+from evalrun.backends.hf_memory import FAULTS, Problem, free_bytes, free_memory, problem_of, row_bytes
+from evalrun.types import Generate, ModelPlan, Reply, Request, Sampling, Status
 
 MOST_ROWS_CPU, MOST_ROWS_GPU = 16, 64  # of an automatic batch: small enough that progress is seen
+SHARING = "prefix_sharing"  # in model.engine: our own switch, never passed to transformers
 MEMORY_SHARE = 0.5  # of the free memory, for keys, values and logits of one batch
-NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+BLOCK_TOKENS = 200_000  # of the log-likelihood requests that are looked at together
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +34,12 @@ class Row:
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a batch failed."""
-
-    is_memory: bool
-    error_type: str
-    message: str
-
-
 class HfBackend:
     """Answers with a model that transformers loads (see `base.Backend`).
 
     model.device: auto is the GPU if there is one, else the CPU. model.dtype: auto is the checkpoint's own on a GPU
     and float32 on a CPU (16 rows at once: 95 tokens/s against 23 in bfloat16). model.engine: more arguments for
-    from_pretrained.
+    from_pretrained; prefix_sharing=false, which is ours, feeds every text of a log-likelihood whole.
     """
 
     def __init__(self, model: ModelPlan) -> None:
@@ -56,6 +52,7 @@ class HfBackend:
         self._limit: int | None = None
         self._most_rows: int | None = None  # lowered for good when memory ran out
         self._facts: dict[str, str] = {}
+        self._scorer: HfScorer | None = None
 
     def start(self) -> None:
         """Load tokenizer and weights. Fault where a package or the model is missing."""
@@ -70,8 +67,10 @@ class HfBackend:
         self._most_rows = self.model.batch_size
 
     def render(self, request: Request) -> str:
-        """The prompt's text. Needs the tokenizer only."""
-        return self._rendering().prompt(request.messages).text
+        """The prompt's text; of a log-likelihood the context, or the whole text. Needs the tokenizer only."""
+        if isinstance(request, Generate):
+            return self._rendering().prompt(request.messages).text
+        return likelihood.shown(likelihood.context_chat(self.model, self._rendering().tokenizer), request)
 
     def facts(self) -> dict[str, str]:
         """See `base.Backend.facts`; starts the engine. Floats depend on the batch: is_deterministic is "no"."""
@@ -92,8 +91,14 @@ class HfBackend:
         return dict(self._facts)
 
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
-        """Answer all requests, batch by batch; the rows of a batch reach the sink when it ends."""
+        """Answer all requests, texts first; the rows of a forward pass or batch reach the sink when it ends."""
         self.start()
+        texts, scored = likelihood.split(requests)
+        self._draw(texts, sink)
+        if scored:
+            self._score(scored, sink)
+
+    def _draw(self, requests: list[Generate], sink: Sink) -> None:
         rows: list[Row] = []
         for request in requests:
             job = chat.ready(self._rendering(), request, self._limit, time.time)
@@ -106,11 +111,20 @@ class HfBackend:
             for reply in self._answers(batch):
                 sink(reply)
 
+    def _score(self, requests: list[likelihood.Scored], sink: Sink) -> None:
+        if self._scorer is None or self._scorer.net is not self._net:
+            has_sharing = bool(dict(self.model.engine).get(SHARING, True))
+            self._scorer = HfScorer(self._net, self.model.name, self.model.batch_size, has_sharing)
+        most = None if self._limit is None else self._limit + 1  # the last token is scored, but never fed
+        encoder = likelihood.Encoder(self.model, self._rendering().tokenizer, most)
+        for board in likelihood.blocks(encoder, requests, sink, BLOCK_TOKENS):
+            self._scorer.score(board.spans, board)
+
     def close(self) -> None:
         """Free the weights."""
         if self._net is None:
             return
-        self._net = None
+        self._net = self._scorer = None
         import torch
 
         if torch.cuda.is_available():
@@ -136,7 +150,7 @@ class HfBackend:
         dtype = self.model.dtype
         if dtype == "auto" and device.startswith("cpu"):
             dtype = "float32"
-        engine = local.plain(self.model.engine)
+        engine = {key: value for key, value in local.plain(self.model.engine).items() if key != SHARING}
         try:
             net = AutoModelForCausalLM.from_pretrained(
                 self._path,
@@ -191,14 +205,11 @@ class HfBackend:
         yield from self._answers(batch[half:])
 
     def _attempt(self, batch: list[Row], started: float) -> list[Reply] | Problem:
-        """The replies, or what went wrong as plain text: a kept exception would keep the batch's tensors alive."""
+        """The replies, or what went wrong."""
         try:
             return self._generate(batch, started)
-        except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
-            is_memory = ran_out_of_memory(error)
-            if "CUDA error" in str(error) and not is_memory:
-                raise TaskFailure(f"The GPU of model {self.model.name} is in a broken state: {error}") from error
-            return Problem(is_memory, "out_of_memory" if is_memory else type(error).__name__, str(error))
+        except FAULTS as error:
+            return problem_of(error, self.model.name)
 
     def _generate(self, batch: list[Row], started: float) -> list[Reply]:
         import torch
@@ -269,40 +280,3 @@ def take_generation_defaults(net: Any) -> tuple[dict[str, Any], tuple[int, ...]]
     config.do_sample, config.num_beams, config.num_return_sequences = False, 1, 1
     net.generation_config = config
     return defaults, () if ends is None else (ends,) if isinstance(ends, int) else tuple(ends)
-
-
-def row_bytes(config: Any, item_bytes: int, tokens: int) -> int:
-    """Memory of one row of `tokens` tokens: keys and values of every layer, and float32 logits with their copies."""
-    text = config.get_text_config()
-    heads = getattr(text, "num_attention_heads", 1) or 1
-    kv_heads = getattr(text, "num_key_value_heads", None) or heads
-    head = getattr(text, "head_dim", None) or text.hidden_size // heads
-    per_token = 2 * text.num_hidden_layers * kv_heads * head * item_bytes + 4 * text.hidden_size * item_bytes
-    return int(tokens * per_token + 6 * 4 * text.vocab_size)
-
-
-def free_bytes(device: Any) -> int:
-    """Free memory of the device."""
-    import torch
-
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def free_memory() -> None:
-    """Give back what the failed batch held."""
-    import gc
-
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def ran_out_of_memory(error: BaseException) -> bool:
-    """True for torch's memory faults, on a GPU and (a plain RuntimeError there) on a CPU."""
-    import torch
-
-    return isinstance(error, torch.OutOfMemoryError) or any(said in str(error).lower() for said in NO_MEMORY)

@@ -6,8 +6,10 @@ everything else (BOS, the border of context and continuation, windows, limits, i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, assert_never
@@ -19,6 +21,8 @@ from evalrun.types import Generate, Loglikelihood, ModelPlan, Reply, Rolling, St
 
 Scored: TypeAlias = Loglikelihood | Rolling
 """The requests that ask for log-probabilities."""
+
+MOST_KNOWN = 100_000  # scores of a run that are kept: some 15 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,11 @@ class Span:
     def n_scored(self) -> int:
         """How many tokens are scored."""
         return len(self.ids) - self.start
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes that tell spans apart."""
+        return hashlib.blake2b(array("q", (self.start, *self.ids)).tobytes(), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,15 @@ class Item:
 
     row: Reply
     spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a continuation stands after. blanks: those that ended it; they are scored with the continuation."""
+
+    text: str
+    blanks: str
+    ids: tuple[int, ...]
 
 
 class Refused(Exception):
@@ -70,7 +88,7 @@ class Encoder:
         self._tokenizer = tokenizer
         self._is_joint = model.token_boundary == "joint"
         self._most = most_tokens
-        self._last: tuple[Any, str, tuple[int, ...]] | None = None  # the context of the choice before
+        self._last: tuple[Any, Context] | None = None  # the context of the choice before
 
     def ready(self, request: Scored) -> Item | Reply:
         """The request made ready, or its failure row."""
@@ -96,16 +114,13 @@ class Encoder:
     def _choice(self, row: Reply, request: Loglikelihood) -> Item:
         if not request.continuation:
             raise Refused("empty_continuation", f"choice {request.index} has an empty continuation: nothing to score")
-        text, context = self._context(request)
-        continuation = request.continuation
-        if self._chat.mode == "raw" and (bare := text.rstrip()) != text:  # blanks at the border are scored
-            continuation, text = text[len(bare) :] + continuation, bare
-            context = self._encoded(text) if text else ()
-        if not context:
+        context = self._context(request)
+        continuation = context.blanks + request.continuation
+        if not context.ids:
             head = self._start()
             ids, start, is_spanning = (*head, *self._bare(continuation)), len(head), False
         else:
-            ids, start, is_spanning = self._joined(text, context, continuation)
+            ids, start, is_spanning = self._joined(context.text, context.ids, continuation)
         if start == len(ids):
             raise Refused(
                 "empty_continuation", f"choice {request.index} ({continuation!r}) adds no token to the context"
@@ -126,14 +141,15 @@ class Encoder:
             (span,),
         )
 
-    def _context(self, request: Loglikelihood) -> tuple[str, tuple[int, ...]]:
-        """The context as text and tokens. The choices of a document share them, so the last ones are kept."""
+    def _context(self, request: Loglikelihood) -> Context:
+        """The context of a request. The choices of a document share it, so the last one is kept."""
         if not request.messages:
-            return "", ()
-        if self._last is None or self._last[0] is not request.messages:
-            text = self._chat.text(request.messages)
-            self._last = (request.messages, text, self._encoded(text) if text else ())
-        return self._last[1], self._last[2]
+            return Context("", "", ())
+        if self._last is None or self._last[0] != request.messages:
+            whole = self._chat.text(request.messages)
+            text = whole.rstrip() if self._chat.mode == "raw" else whole
+            self._last = (request.messages, Context(text, whole[len(text) :], self._encoded(text) if text else ()))
+        return self._last[1]
 
     def _joined(self, text: str, context: tuple[int, ...], continuation: str) -> tuple[tuple[int, ...], int, bool]:
         """(tokens, where the scored ones begin, whether a token spans the border)."""
@@ -150,7 +166,10 @@ class Encoder:
         tokens = self._bare(request.text)
         if not tokens:
             raise Refused("empty_text", "the text has no tokens: nothing to score")
-        spans = windows(self._start(), tokens, self._most)
+        try:
+            spans = windows(self._start(), tokens, self._most)
+        except ValueError as error:
+            raise Refused("context_too_short", str(error)) from error
         return Item(replace(row, n_tokens=len(tokens), prompt_tokens=0), spans)
 
     def _fitted(self, ids: tuple[int, ...], start: int, index: int) -> tuple[Span, int]:
@@ -158,7 +177,8 @@ class Encoder:
         n_cut = 0 if self._most is None else max(0, len(ids) - self._most)
         if n_cut == 0:
             return Span(ids, start), 0
-        head = shared_length(ids, self._chat.prefix_ids or self._start())
+        bos = self._tokenizer.bos_token_id
+        head = shared_length(ids, tuple(self._chat.prefix_ids) or (bos,))
         if start - n_cut < max(head, 1):
             raise Refused(
                 "continuation_too_long",
@@ -189,17 +209,22 @@ class Encoder:
 class Board:
     """The items of one block: which rows wait for which spans. Equal spans are scored once.
 
-    Rows reach the sink the moment their last span is there. `spans` are the distinct ones, in order of coming.
+    Rows reach the sink the moment their last span is there. `spans` are the distinct ones, in order of coming. known:
+    scores of earlier boards by digest, used and added to.
     """
 
-    def __init__(self, items: Iterable[Item], sink: Sink) -> None:
+    def __init__(self, items: Iterable[Item], sink: Sink, known: dict[bytes, Score] | None = None) -> None:
         self._sink = sink
+        self._known = known
         self._waiting: dict[Span, list[list[Any]]] = {}
         self._started_s = time.time()
         for item in items:
             entry = [item.row, len(item.spans), 0.0, True]  # row, spans to come, sum, is_greedy
             for span in item.spans:
                 self._waiting.setdefault(span, []).append(entry)
+        for span in self.spans:
+            if known and (score := known.get(span.digest)) is not None:
+                self.put(span, score)
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -208,6 +233,8 @@ class Board:
 
     def put(self, span: Span, score: Score) -> None:
         """The score of a span: rows that have all theirs go to the sink."""
+        if self._known is not None and len(self._known) < MOST_KNOWN:
+            self._known[span.digest] = score
         for entry in self._waiting.pop(span):
             entry[1] -= 1
             entry[2] += score.logprob
@@ -237,6 +264,14 @@ def context_chat(model: ModelPlan, tokenizer: Any) -> Chat:
     return chat_for(model if model.chat == "template" else replace(model, chat="raw"), tokenizer)
 
 
+def shown(chat: Chat, request: Scored) -> str:
+    """The text that a request is about, as the model gets it: the whole text, or the context (without its choice)."""
+    if isinstance(request, Rolling):
+        return request.text
+    text = chat.text(request.messages) if request.messages else ""
+    return chat.encode(text)[0] if text else ""
+
+
 def split(requests: Iterable[Generate | Scored]) -> tuple[list[Generate], list[Scored]]:
     """The requests for texts, and those for log-probabilities; each in order."""
     texts: list[Generate] = []
@@ -252,22 +287,24 @@ def split(requests: Iterable[Generate | Scored]) -> tuple[list[Generate], list[S
 def blocks(encoder: Encoder, requests: Iterable[Scored], sink: Sink, n_tokens: int) -> Iterator[Board]:
     """Boards of about `n_tokens` tokens each, so that memory does not grow with the number of requests.
 
-    The choices of a document stay together. Requests that cannot be asked go to the sink at once.
+    The choices of a document stay together. Requests that cannot be asked go to the sink at once. What a block scored
+    is known to those after it, so that no span is scored twice.
     """
     items: list[Item] = []
     size = 0
+    known: dict[bytes, Score] = {}
     for request in requests:
         item = encoder.ready(request)
         if isinstance(item, Reply):
             sink(item)
             continue
         if items and size >= n_tokens and item.row.doc_id != items[-1].row.doc_id:
-            yield Board(items, sink)
+            yield Board(items, sink, known)
             items, size = [], 0
         items.append(item)
         size += sum(len(span.ids) for span in item.spans)
     if items:
-        yield Board(items, sink)
+        yield Board(items, sink, known)
 
 
 def windows(head: tuple[int, ...], tokens: tuple[int, ...], most: int | None) -> tuple[Span, ...]:
@@ -290,11 +327,18 @@ def windows(head: tuple[int, ...], tokens: tuple[int, ...], most: int | None) ->
     return tuple(spans)
 
 
-def shared_length(first: tuple[int, ...] | list[int], second: tuple[int, ...] | list[int]) -> int:
-    """How many tokens both begin with."""
-    if first[: len(second)] == second[: len(first)]:
-        return min(len(first), len(second))
-    return next(i for i, (one, other) in enumerate(zip(first, second, strict=False)) if one != other)
+def shared_length(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    """How many tokens both begin with. Halves the range that is unsure: slices compare fast."""
+    low, high = 0, min(len(first), len(second))
+    if first[:high] == second[:high]:
+        return high
+    while low < high - 1:
+        middle = (low + high) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def load_encoder(model: ModelPlan, path: str, most_tokens: int | None) -> Encoder:
