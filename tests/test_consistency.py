@@ -215,3 +215,19 @@ def test_a_file_that_is_not_sound(evalrun: Evalrun, bench: Make, tmp_path: Path,
     path.write_text(json.dumps(content))
     with pytest.raises(Fault, match="cannot be read"):
         read_record(Run(run_folders(tmp_path)[0]), "replay", "gsm8k")
+
+
+def test_added_metrics_take_documents_with_several_golds(evalrun: Evalrun, tmp_path: Path) -> None:
+    """The service's trio judges by the task's scorer, which knows several golds; pass@k asked by name refuses them."""
+    (tmp_path / "q.jsonl").write_text(json.dumps({"question": "2+2?", "answer": ["4", "four"]}) + "\n")
+    texts = ["four", "5", "4"]
+    rows = [{"query": "2+2?", "index": i, "text": text} for i, text in enumerate(texts)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["model=replay", "model.path=a.jsonl", "task=gsm8k", "dataset.path=q.jsonl", "tasks.gsm8k.extract=null"]
+    ran = evalrun(*words, "num_return_sequences=3")
+    assert ran.code == 0, ran.err
+    values = values_of(run_folders(tmp_path)[0])
+    assert (values["pass@3"], values["cons@3"], values["avg@3"]) == (1.0, 1.0, pytest.approx(2 / 3))
+    refused = evalrun(*words, "metric=pass@k:k=1&n=3")
+    assert refused.code == 2
+    assert "several" in refused.err or "gold" in refused.err

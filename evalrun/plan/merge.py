@@ -150,7 +150,7 @@ def _wish_again(metric: MetricPlan) -> Wish:
     """The metric as it was asked for: n and k are open again where no parameter had set them."""
     origins, params = dict(metric.origins), dict(metric.params)
     kept = [name for name in metric.given if origins.get(name, "metric parameter") == "metric parameter"]
-    return Wish(metric.key, {name: params[name] for name in kept}, tuple(kept), is_added=metric.is_service)
+    return Wish(metric.key, {name: params[name] for name in kept}, tuple(kept), is_added=metric.is_added)
 
 
 def _wanted(draft: Plan, keys: Sequence[str], stored: Stored) -> list[Cell]:

@@ -183,6 +183,7 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
         origins=tuple(sorted(origins.items())),
         given=wish.order or named,
         is_service=draws and is_service and said.num_return_sequences is not None and said.num_return_sequences > 1,
+        is_added=wish.is_added,
     )
 
 

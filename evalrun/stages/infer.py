@@ -113,7 +113,7 @@ def _refuse_unjudgeable(cell: Cell, docs: Sequence[Doc]) -> None:
     for item in cell.metrics:
         metric = make_metric(item.key, dict(item.params))
         seen = [prompt.as_scored(cell.prompt, d) for d in docs] if metric.reads is Kind.LOGLIKELIHOOD else docs
-        judges = [metric.check_doc]
+        judges = [] if item.is_added else [metric.check_doc]
         if metric.has_scorer:
             judges.append(make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}").check_doc)
         for doc in seen:

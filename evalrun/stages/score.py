@@ -98,7 +98,8 @@ def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: Sa
     for item in cell.metrics:
         metric, scorer = _metric_of(item, cell)
         docs, answers = saved.views[metric.reads], saved.answers[metric.reads]
-        checks = [metric.check_doc] + ([scorer.check_doc] if scorer is not None else [])
+        checks = [] if item.is_added else [metric.check_doc]
+        checks += [scorer.check_doc] if scorer is not None else []
         reason = next((r for d in docs for check in checks if (r := check(d)) is not None), None)
         if reason is not None:
             raise Fault(f"Task {cell.name}: {reason}. Leave metric {item.key} out.")

@@ -130,6 +130,7 @@ class MetricPlan:
     origins: tuple[tuple[str, str], ...] = ()
     given: tuple[str, ...] = ()
     is_service: bool = False  # n = k = num_return_sequences: shown as pass@5
+    is_added: bool = False  # not asked for by name: it judges by the task's scorer, several golds or one
 
 
 @dataclass(frozen=True, slots=True)
