@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -19,6 +20,7 @@ INT = pa.int64()
 FLOAT = pa.float64()
 BOOL = pa.bool_()
 
+_is_none = partial(operator.is_, None)
 _WIDTHS = {pa.int32(): np.int32, pa.int64(): np.int64}
 
 
@@ -27,7 +29,7 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
     A lone surrogate, which UTF-8 cannot hold, is stored visibly, as its escape \\udXXX.
     """
-    n_present = len(values) - sum(value is None for value in values)
+    n_present = len(values) - sum(map(_is_none, values))
     if n_present == 0 and len(values):
         return pa.nulls(len(values), kind)
     valid = None
@@ -45,19 +47,22 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _data(values: Sequence[Any], kind: pa.DataType) -> list[pa.Buffer]:
+    types = set(map(type, values))
     if kind == TEXT:
+        if types == {str} and (joined := "".join(values)).isascii():  # the usual case, in one go
+            return [_offsets(values), pa.py_buffer(joined.encode("ascii"))]
         encoded = [b"" if value is None else _utf8(value) for value in values]
         return [_offsets(encoded), pa.py_buffer(b"".join(encoded))]
     if kind in _WIDTHS:
-        numbers = np.array([0 if value is None else _whole(value) for value in values], dtype=np.int64)
+        whole = values if types == {int} else [0 if value is None else _whole(value) for value in values]
+        numbers = np.array(whole, dtype=np.int64)
         narrow = numbers.astype(_WIDTHS[kind])
         if not np.array_equal(narrow, numbers):
             raise OverflowError(f"a number does not fit {kind}")
         return [pa.py_buffer(narrow)]
     if kind == FLOAT:
-        return [
-            pa.py_buffer(np.array([0.0 if value is None else _real(value) for value in values], dtype=np.float64))
-        ]
+        real = values if types == {float} else [0.0 if value is None else _real(value) for value in values]
+        return [pa.py_buffer(np.array(real, dtype=np.float64))]
     if kind == BOOL:
         return [pa.py_buffer(np.packbits([bool(value) for value in values], bitorder="little"))]
     raise TypeError(f"no column of type {kind}")
@@ -65,7 +70,7 @@ def _data(values: Sequence[Any], kind: pa.DataType) -> list[pa.Buffer]:
 
 def _offsets(items: Sequence[Any]) -> pa.Buffer:
     offsets = np.zeros(len(items) + 1, dtype=np.int64)
-    np.cumsum([len(item) for item in items], out=offsets[1:])
+    np.cumsum(list(map(len, items)), out=offsets[1:])
     return pa.py_buffer(offsets)
 
 

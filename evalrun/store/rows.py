@@ -25,6 +25,7 @@ _TYPES = {
 }
 
 COLUMNS = tuple(field.name for field in fields(Reply))
+_values = attrgetter(*COLUMNS)
 
 PREDICTIONS = Table(
     "predictions", 1, pa.schema([pa.field(name, _TYPES[name], nullable=name not in _REQUIRED) for name in COLUMNS])
@@ -36,7 +37,8 @@ FAILURES = frozenset(status.value for status in Status if status.is_failure)
 
 def to_batch(replies: Sequence[Reply]) -> Batch:
     """Replies as one Arrow batch. TypeError or OverflowError where a value does not fit its column."""
-    return PREDICTIONS.batch([[value(reply) for reply in replies] for value in map(attrgetter, COLUMNS)])
+    columns = list(zip(*map(_values, replies), strict=True))
+    return PREDICTIONS.batch(columns or [()] * len(COLUMNS))
 
 
 def to_replies(batches: Sequence[Batch]) -> list[Reply]:
