@@ -122,7 +122,11 @@ def kinds_of(metrics: Sequence[MetricPlan]) -> tuple[str, ...]:
 def _refuse_unanswered(key: str, task: str, backend: str, generative: str | None) -> None:
     metric = METRICS.get(key)
     reads = (metric.reads, *((Kind.UNCONDITIONED,) if metric.needs_unconditioned else ()))
-    refused = [kind for kind in reads if not backends.answers(backend, kind, metric.is_single_token)]
+    refused = [
+        kind
+        for kind in reads
+        if kind is not Kind.GENERATE and not backends.answers(backend, kind, metric.is_single_token)  # all generate
+    ]
     if not refused:
         return
     answered = backends.kinds(backend)
