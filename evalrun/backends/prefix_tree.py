@@ -112,7 +112,7 @@ class Tree:
             and (bounds.n_rows is None or self.n_rows(part) <= bounds.n_rows)
         )
 
-    def n_common(self, part: Range) -> int:
+    def n_shared(self, part: Range) -> int:
         """How many tokens all texts of a range begin with."""
         return min(self._shared[part.low + 1 : part.high], default=len(self.texts[part.low]))
 
