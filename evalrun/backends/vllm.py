@@ -1,4 +1,7 @@
-"""Backend `vllm`: the offline engine in this process tree. n samples in one call, prefix caching, replies as they end."""
+"""Backend `vllm`: the offline engine in this process tree. n samples in one call, prefix caching, replies as they end.
+
+Texts and log-likelihoods may be mixed in one run: both are requests to the same engine.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,22 @@ import itertools
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evalrun.backends import chat, local, weights
+from evalrun.backends import chat, likelihood, local, weights
 from evalrun.backends.base import Sink, answered, failed
-from evalrun.errors import TaskFailure
-from evalrun.types import ModelPlan, Reply, Request, Sampling, Status
+from evalrun.backends.vllm_likelihood import Ask, Asker
+from evalrun.errors import Fault, TaskFailure
+from evalrun.types import Generate, ModelPlan, Reply, Request, Sampling, Status
 
 LEAST_IN_FLIGHT = 64
+CPU_BLOCK_TOKENS = (
+    32  # of the prefix cache: whole blocks are shared. The least that its CPU kernel takes; vLLM takes 128
+)
+LOGPROBS_MODE = "raw_logprobs"
 ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",  # an evaluation calls nobody
     "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; without it the engine takes a share of the whole machine
@@ -31,6 +40,16 @@ class Call:
     job: chat.Job
     rows: tuple[Reply, ...]
     started_s: float
+
+    @property
+    def prompt_ids(self) -> tuple[int, ...]:
+        """What the engine reads."""
+        return self.job.prompt.token_ids
+
+    @property
+    def size(self) -> int:
+        """How many places in flight it takes."""
+        return len(self.rows)
 
 
 class VllmBackend:
@@ -69,7 +88,10 @@ class VllmBackend:
 
     def render(self, request: Request) -> str:
         """The prompt's text. Needs the tokenizer only."""
-        return self._rendering().prompt(request.messages).text
+        rendering = self._rendering()
+        if isinstance(request, Generate):
+            return rendering.prompt(request.messages).text
+        return likelihood.shown(likelihood.context_chat(self.model, rendering.tokenizer), request)
 
     def facts(self) -> dict[str, str]:
         """See `base.Backend.facts`; starts the engine. Floats depend on the batch: is_deterministic is "no"."""
@@ -94,21 +116,26 @@ class VllmBackend:
         self.start()
         engine = self._llm.llm_engine
         most = max(LEAST_IN_FLIGHT, 2 * int(engine.vllm_config.scheduler_config.max_num_seqs))
-        waiting = self._calls(requests, sink)
-        flying: dict[str, Call] = {}
+        waiting = self._work(requests, sink)
+        again: deque[Ask] = deque()
+        flying: dict[str, Call | Ask] = {}
         is_exhausted = False
         watch = Watch(engine)
         try:
-            while flying or not is_exhausted:
-                while not is_exhausted and sum(len(call.rows) for call in flying.values()) < most:
-                    call = next(waiting, None)
-                    is_exhausted = call is None
-                    if call is not None:
-                        self._add(engine, call, flying, sink)
+            while flying or again or not is_exhausted:
+                while (again or not is_exhausted) and sum(work.size for work in flying.values()) < most:
+                    work = again.popleft() if again else next(waiting, None)
+                    if work is None:
+                        is_exhausted = True
+                    else:
+                        self._add(engine, work, flying, sink)
                 for output in self._step(engine) if flying else ():
-                    call = flying.pop(output.request_id, None) if output.finished else None
-                    for reply in self._replies(call, output) if call else ():
-                        sink(reply)
+                    work = flying.pop(output.request_id, None) if output.finished else None
+                    if isinstance(work, Ask):
+                        again.extend(work.take(output))
+                    elif work is not None:
+                        for reply in self._replies(work, output):
+                            sink(reply)
         except TaskFailure:
             self.close()  # the next task starts a new engine
             raise
@@ -161,8 +188,14 @@ class VllmBackend:
             # not use offset"), so a whole prompt must fit into one step.
             longest = model.max_model_len or self._context_tokens()
             own.update(enforce_eager=True, enable_chunked_prefill=False, max_num_batched_tokens=longest)
+            own["block_size"] = CPU_BLOCK_TOKENS
             own["dtype"] = "float32" if model.dtype == "auto" else model.dtype
         own.update(local.plain(model.engine))
+        if own.get("logprobs_mode", LOGPROBS_MODE) != LOGPROBS_MODE:
+            raise Fault(
+                f"model.engine.logprobs_mode={own['logprobs_mode']} of model {model.name}: log-likelihoods are read as "
+                f"{LOGPROBS_MODE}, vLLM's default. Leave the key out."
+            )
         return {name: value for name, value in own.items() if value is not None}
 
     def _context_tokens(self) -> int | None:
@@ -176,30 +209,44 @@ class VllmBackend:
             raise local.cannot_load(self.model, "configuration", error) from error
         return local.context_tokens(self.model, config)
 
-    def _calls(self, requests: Iterable[Request], sink: Sink) -> Iterator[Call]:
-        """Requests made ready, cut into calls; those that cannot be asked go to the sink as failures."""
-        limit = int(self._llm.llm_engine.model_config.max_model_len)
+    def _work(self, requests: Iterable[Request], sink: Sink) -> Iterator[Call | Ask]:
+        """Requests made ready for the engine; those that cannot be asked go to the sink as failures."""
+        config = self._llm.llm_engine.vllm_config
+        asker: Asker | None = None
         for request in requests:
-            job = chat.ready(self._rendering(), request, limit, time.time)
-            if isinstance(job, chat.Job):
-                for rows in consecutive(job.rows, request.sampling):
-                    yield Call(job, rows, time.time())
-            else:
-                for reply in job:
-                    sink(reply)
+            if isinstance(request, Generate):
+                yield from self._calls(request, int(config.model_config.max_model_len), sink)
+                continue
+            if asker is None:
+                asker = Asker(self.model, self._rendering().tokenizer, config, sink)
+            yield from asker.add(request)
+        if asker is not None:
+            yield from asker.flush()
 
-    def _add(self, engine: Any, call: Call, flying: dict[str, Call], sink: Sink) -> None:
-        """Hand a call to the engine; a call that it refuses becomes failure rows."""
+    def _calls(self, request: Generate, limit: int, sink: Sink) -> Iterator[Call]:
+        job = chat.ready(self._rendering(), request, limit, time.time)
+        if isinstance(job, chat.Job):
+            for rows in consecutive(job.rows, request.sampling):
+                yield Call(job, rows, time.time())
+        else:
+            for reply in job:
+                sink(reply)
+
+    def _add(self, engine: Any, work: Call | Ask, flying: dict[str, Call | Ask], sink: Sink) -> None:
+        """Hand a call or an ask to the engine; one that it refuses becomes failure rows."""
         name = f"evalrun-{next(self._numbers)}"
-        prompt = {"prompt_token_ids": list(call.job.prompt.token_ids)}
         try:
-            engine.add_request(name, prompt, self._parameters(call))
+            parameters = work.parameters() if isinstance(work, Ask) else self._parameters(work)
+            engine.add_request(name, {"prompt_token_ids": list(work.prompt_ids)}, parameters)
         except (ValueError, TypeError) as error:
-            for row in call.rows:
-                row = replace(row, started_s=call.started_s, ended_s=time.time())
+            if isinstance(work, Ask):
+                work.fail(type(error).__name__, str(error))
+                return
+            for row in work.rows:
+                row = replace(row, started_s=work.started_s, ended_s=time.time())
                 sink(failed(row, Status.ERROR, type(error).__name__, str(error)))
         else:
-            flying[name] = call
+            flying[name] = work
 
     def _parameters(self, call: Call) -> Any:
         from vllm import SamplingParams
@@ -247,7 +294,7 @@ class VllmBackend:
                 finish_reason=each.finish_reason,
             )
 
-    def _abort(self, engine: Any, flying: dict[str, Call]) -> None:
+    def _abort(self, engine: Any, flying: dict[str, Call | Ask]) -> None:
         """Take back what is in flight, so that an interrupted engine can be asked again."""
         from vllm.v1.engine.exceptions import EngineDeadError
 

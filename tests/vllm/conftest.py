@@ -19,6 +19,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evalrun.backends import embedded
+from evalrun.backends.vllm import VllmBackend
+from evalrun.types import ModelPlan
 
 START_S = 900.0
 ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "HF_HUB_OFFLINE": "1"}
@@ -96,3 +98,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = embedded.resolve(embedded.PATH)
     with vllm_server(folder, tmp_path_factory.mktemp("server") / "server.log") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[VllmBackend]:
+    """The offline engine, started once; the last test of test_vllm_offline.py ends it."""
+    backend = VllmBackend(ModelPlan("smollm2", "vllm", path=embedded.PATH, max_model_len=2048))
+    backend.start()
+    yield backend
+    backend.close()

@@ -46,14 +46,6 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
         VllmBackend(MODEL).start()
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[VllmBackend]:
-    backend = VllmBackend(MODEL)
-    backend.start()
-    yield backend
-    backend.close()
-
-
 @pytest.mark.vllm
 def test_facts(engine: VllmBackend) -> None:
     facts = engine.facts()
