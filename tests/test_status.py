@@ -160,3 +160,59 @@ def test_foreign_text_is_shown_not_sent(evalrun: Evalrun, tmp_path: Path) -> Non
     state.write(run, state.State(state.Phase.FAILED, reason="server said \x1b[2J"))
     assert "server said \\x1b[2J" in evalrun("status", "r").out
     assert "\x1b" not in evalrun("status", "r").out
+
+
+ODD_TIMES = [
+    ("state.json", "1e300"),
+    ("state.json", "NaN"),
+    ("state.json", "-1"),
+    ("plan.json", '"9999-12-31T23:59:59-12:00"'),
+]
+
+
+@pytest.mark.parametrize(("name", "moment"), ODD_TIMES)
+def test_times_that_no_calendar_holds(evalrun: Evalrun, tmp_path: Path, name: str, moment: str) -> None:
+    run = Run(tmp_path / "outputs" / "r")
+    state.write(run, state.State(state.Phase.FINISHED, started_s=4.0))
+    if name == "state.json":
+        run.state_file.write_text(run.state_file.read_text().replace("4.0", moment))
+    else:
+        run.plan_file.parent.mkdir()
+        run.plan_file.write_text(f'{{"created": {moment}}}')
+    assert evalrun("status").code == 0
+    ran = evalrun("status", "r")
+    assert ran.code == 0
+    assert ("which is no time" if name == "state.json" else "finished") in ran.out
+    os.utime(run.path, (0, 1e11))
+    assert evalrun("status").code == 0
+
+
+def test_names_of_others_keep_the_table_and_the_details_whole(evalrun: Evalrun, tmp_path: Path) -> None:
+    """Line ends and tabs in a name forge no row, a name of any length no endless line."""
+    run = Run(tmp_path / "outputs" / "a\nforged  finished")
+    state.write(run, state.State(state.Phase.FAILED, reason="one\nstate      finished"))
+    run.plan_file.parent.mkdir()
+    run.plan_file.write_text(json.dumps({"model": {"name": "m" * 90_000}, "cells": [{"task": "t\n\x1b[2J" * 9000}]}))
+    lines = evalrun("status").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["run", "a\\nforged"]
+    assert max(map(len, lines)) < 1000
+    shown = evalrun("status", "a\nforged  finished").out
+    assert [line for line in shown.splitlines() if line.startswith("state ")] == ["state      failed"]
+    assert "\x1b" not in shown
+    assert len(shown) < 100_000
+
+
+@pytest.mark.parametrize("name", ["plan.json", "state.json"])
+def test_a_pipe_or_a_device_in_place_of_a_file_is_damage(evalrun: Evalrun, tmp_path: Path, name: str) -> None:
+    """Reading it would wait for ever, or never end."""
+    run = Run(tmp_path / "outputs" / "r")
+    state.write(run, state.State(state.Phase.FINISHED))
+    run.plan_file.parent.mkdir()
+    file = run.plan_file if name == "plan.json" else run.state_file
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    assert "it is no regular file" in evalrun("status").out
+    assert evalrun("--mode", "eval", "--reuse", "outputs/r").code == 2
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    assert "it is no regular file" in evalrun("status", "r").out

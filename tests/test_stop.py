@@ -219,3 +219,25 @@ def test_a_wrong_word_is_one_paragraph(evalrun: Evalrun, tmp_path: Path, words: 
     assert ran.code == 2
     assert said in ran.err
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "evalrun stop '': no such run"),
+        (".", "outputs is no run folder"),
+        ("outputs", "--output-dir outputs looks there"),
+        ("/", "/ is no run folder"),
+        ("x" * 5000, "xxx...: no such run"),
+        ("a\nb", r"'a\nb': no such run"),
+        ("~nobody-at-all/r", "no such run"),
+    ],
+)
+def test_a_name_that_means_no_run_stops_none(evalrun: Evalrun, tmp_path: Path, name: str, said: str) -> None:
+    """An empty variable in a script, or the folder of all runs, must not stop them all."""
+    with process(WILLING) as made:
+        kept_by(tmp_path, made.pid)
+        ran = evalrun("stop", name)
+        assert (ran.code, made.poll()) == (2, None)
+        assert said in ran.err
+        assert ran.err.count("\n") == 1

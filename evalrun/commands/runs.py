@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -12,8 +13,11 @@ from typing import Any, NoReturn
 
 from evalrun.errors import Fault, nearest, visible
 from evalrun.store import lock, state
-from evalrun.store.layout import Run, run_folders
+from evalrun.store.disk import read_small
+from evalrun.store.layout import LONGEST_PLAN_BYTES, Run, run_folders, sweep_jobs
 from evalrun.store.state import Phase, State
+
+LONGEST_NAME = 100
 
 
 class Parser(argparse.ArgumentParser):
@@ -81,7 +85,7 @@ def seen(run: Run, output_dir: Path) -> Seen:
     except Fault as fault:
         problems.append(str(fault))
     try:
-        plan = json.loads(run.plan_file.read_bytes())
+        plan = json.loads(read_small(run.plan_file, LONGEST_PLAN_BYTES))
         if not isinstance(plan, dict):
             raise ValueError("it holds no JSON object")
     except FileNotFoundError:
@@ -98,7 +102,9 @@ def seen(run: Run, output_dir: Path) -> Seen:
 
 def _created(run: Run, plan: dict[str, Any], stored: State | None) -> float:
     try:
-        return datetime.fromisoformat(plan["created"]).timestamp()
+        made = datetime.fromisoformat(plan["created"]).timestamp()
+        if 0 <= made <= state.LATEST_S:
+            return made
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         pass
     if stored is not None and stored.started_s is not None:
@@ -110,7 +116,10 @@ def _created(run: Run, plan: dict[str, Any], stored: State | None) -> float:
 
 
 def named(name: str, output_dir: Path, command: str) -> list[Seen]:
-    """The run of that folder, time stamp or `latest`; all jobs where it is a sweep. Fault where there is none."""
+    """The run of that folder, time stamp or `latest`; all jobs where it is a sweep. Fault where there is none.
+
+    A folder that merely holds runs is none: an empty or mistyped name must not mean all of them.
+    """
     if name == "latest":
         runs = every(output_dir)
         if not runs:
@@ -118,22 +127,31 @@ def named(name: str, output_dir: Path, command: str) -> list[Seen]:
                 f"evalrun {command} latest: there is no run in {output_dir}. --output-dir DIR looks elsewhere."
             )
         return runs[:1]
-    for folder in (output_dir / name, Path(name).expanduser()):
-        if not folder.is_dir():
+    for folder in (output_dir / name, Path(os.path.expanduser(name))) if name else ():
+        if not os.path.isdir(folder):
             continue
         run = Run(folder)
         if run.plan_file.exists() or run.state_file.exists():
             return [seen(run, output_dir)]
-        if jobs := run_folders(folder):
+        if jobs := sweep_jobs(folder):
             return sorted((seen(job, output_dir) for job in jobs), key=lambda s: (-s.created_s, s.name))
-        raise Fault(f"evalrun {command}: {folder} is no run folder: it has no configs/plan.json and no state.json.")
+        holds = f", though it holds some: --output-dir {folder} looks there" if run_folders(folder) else ""
+        raise Fault(
+            f"evalrun {command}: {folder} is no run folder: it has no configs/plan.json and no state.json{holds}."
+        )
     known = [s.name for s in every(output_dir)]
     hint = nearest(name, [*known, "latest"])
     guess = f" Did you mean {hint}?" if hint else ""
     raise Fault(
-        f"evalrun {command} {visible(name)}: no such run, neither as a folder nor in {output_dir}.{guess} "
+        f"evalrun {command} {_quoted(name)}: no such run, neither as a folder nor in {output_dir}.{guess} "
         f"Newest: {', '.join(known[:5]) or 'none'}. `evalrun status` lists all."
     )
+
+
+def _quoted(name: str) -> str:
+    """A name for a message: shortened, and quoted where it would not show otherwise."""
+    short = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "..."
+    return short if short.isprintable() and short.strip() == short != "" else visible(repr(short))
 
 
 def one(name: str, output_dir: Path, command: str) -> Seen:

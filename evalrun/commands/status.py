@@ -13,6 +13,9 @@ from evalrun.commands.runs import Parser, Seen, every, named
 from evalrun.errors import visible
 from evalrun.store.state import State
 
+LONGEST_CELL = 255  # as long as the name of a folder may be
+LONGEST_PROBLEM = 1000
+LONGEST_TEXT = 20_000
 UNKNOWN = "unknown"
 """Shown for a run whose state, plan and rows cannot be read."""
 
@@ -37,7 +40,7 @@ def main(argv: list[str]) -> int:
         print(_table(runs))
         for run in runs:
             if run.problem:
-                print(f"{visible(run.name)}: {visible(run.problem)}")
+                print(f"{_one_line(run.name)}: {_one_line(run.problem, LONGEST_PROBLEM)}")
     return 0
 
 
@@ -78,9 +81,15 @@ def _table(runs: Sequence[Seen]) -> str:
         state = run.current
         phase = UNKNOWN if state is None else str(state.phase)
         rows.append((run.name, phase, _rows(state), run.model or "-", _tasks(run.tasks), _moment(run.created_s)))
-    shown = [[visible(text) for text in row] for row in rows]
+    shown = [[_one_line(text) for text in row] for row in rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     return "\n".join("  ".join(f"{t:<{w}}" for t, w in zip(row, widths, strict=True)).rstrip() for row in shown)
+
+
+def _one_line(text: str, most: int = LONGEST_CELL) -> str:
+    """Foreign text in one line of a table: line ends and tabs as escapes, what is too long cut."""
+    cut = text if len(text) <= most else text[: most - 3] + "..."
+    return visible(cut.replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def _details(run: Seen) -> str:
@@ -100,9 +109,15 @@ def _details(run: Seen) -> str:
         "process": None if state is None else _process(state),
         "server": None if state is None else _server(state),
         "summary": known["summary"],
-        "logs": "\n           ".join(known["logs"]) or None,
+        "logs": "\n".join(name.replace("\n", "\\n") for name in known["logs"]) or None,
     }
-    return "\n".join(f"{name:<9}  {visible(text)}" for name, text in lines.items() if text)
+    return "\n".join(f"{name:<9}  {_indented(text)}" for name, text in lines.items() if text)
+
+
+def _indented(text: str) -> str:
+    """Foreign text below its name: further lines stand in, so that none can be taken for a line of ours."""
+    cut = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+    return visible(cut).replace("\n", "\n           ")
 
 
 def _rows(state: State | None) -> str:
@@ -132,5 +147,8 @@ def _server(state: State) -> str | None:
 
 
 def _moment(seconds: float, is_ago: bool = False) -> str:
-    text = f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
+    try:
+        text = f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return "-"  # of a folder whose time is damaged
     return text + (f", {max(0.0, time.time() - seconds):.0f} s ago" if is_ago else "")

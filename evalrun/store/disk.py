@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,20 @@ from evalrun.errors import TaskFailure
 def cannot_write(path: Path, cause: BaseException, hint: str = "") -> TaskFailure:
     """The TaskFailure for a write that failed: path, cause, and what became of the rows."""
     return TaskFailure(f"Cannot write {path}: {cause}.{' ' + hint if hint else ''}")
+
+
+def read_small(path: Path, most_bytes: int) -> bytes:
+    """The content of a regular file of at most `most_bytes`; of a pipe, a device, or a larger one ValueError.
+
+    Opened without waiting, as a pipe in a foreign folder would never answer. OSError as usual.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise ValueError(f"it is larger than {most_bytes:,} bytes")
+    return content
 
 
 def fsync_folder(folder: Path) -> None:

@@ -11,11 +11,12 @@ from datetime import datetime
 from pathlib import Path
 
 from evalrun.errors import Fault, visible
-from evalrun.store.disk import fsync_folder, write_text_atomic
+from evalrun.store.disk import fsync_folder, read_small, write_text_atomic
 
 __all__ = ["Run", "existing_run", "find_runs", "load_plan_text", "refuse_clashes", "safe_name", "write_text_atomic"]
 
 MAX_NAME_BYTES = 100
+LONGEST_PLAN_BYTES = 100_000_000
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _OURS = re.compile(r"(\.docs|\.times|\.\d+|-[0-9a-f]{6})$", re.IGNORECASE)
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
@@ -175,6 +176,12 @@ def run_folders(output_dir: Path) -> list[Run]:
     return [run for run in map(Run, sorted(folders)) if run.plan_file.exists() or run.state_file.exists()]
 
 
+def sweep_jobs(folder: Path) -> list[Run]:
+    """The runs `<job number>/` of a sweep's folder; empty where it is none. By path."""
+    jobs = [Run(path) for path in sorted(_subfolders(folder)) if path.name.isdecimal()]
+    return [run for run in jobs if run.plan_file.exists() or run.state_file.exists()]
+
+
 def find_runs(output_dir: Path) -> list[Run]:
     """All runs below: folders that hold configs/plan.json, and the jobs `<sweep>/<job>/` of a sweep.
 
@@ -201,8 +208,8 @@ def existing_run(path: Path) -> Run:
 def load_plan_text(run: Run) -> str:
     """The text of configs/plan.json. Fault where it cannot be read."""
     try:
-        return run.plan_file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
+        return read_small(run.plan_file, LONGEST_PLAN_BYTES).decode("utf-8")
+    except (OSError, ValueError) as cause:
         raise Fault(f"{run.path} is no run: its plan {run.plan_file} cannot be read ({cause}).") from cause
 
 

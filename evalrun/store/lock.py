@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evalrun.errors import Fault
-from evalrun.store.disk import cannot_write
+from evalrun.store.disk import cannot_write, read_small
 
 _HELD: set[Path] = set()  # by this process: a second look at the file would free its kernel lock
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -94,8 +94,8 @@ class Lock:
 def owner_of(path: Path) -> dict[str, Any]:
     """The `identity` in a lock file; empty where there is no lock, or none that can be read."""
     try:
-        return _parsed(path.read_bytes())
-    except OSError:
+        return _parsed(read_small(path, 4096))
+    except (OSError, ValueError):
         return {}
 
 

@@ -29,11 +29,13 @@ from typing import Any, Self
 
 from evalrun.errors import EvalrunError, Fault, Stopped, visible
 from evalrun.store import lock
-from evalrun.store.disk import write_text_atomic
+from evalrun.store.disk import read_small, write_text_atomic
 from evalrun.store.layout import Run
 
 FORMAT_VERSION = 1
 INTERVAL_S = 1.0
+LONGEST_BYTES = 1_000_000
+LATEST_S = 1e11  # in the year 5138: a time that no calendar holds is damage
 GONE = "the process is gone (killed?)"
 
 
@@ -135,7 +137,7 @@ def read(run: Run) -> State | None:
     """The state as it was written; None where there is no state.json. Fault where it cannot be read."""
     path = run.state_file
     try:
-        loaded = json.loads(path.read_bytes())
+        loaded = json.loads(read_small(path, LONGEST_BYTES))
         return _checked(loaded, path)
     except FileNotFoundError:
         return None
@@ -158,7 +160,9 @@ def _checked(loaded: Any, path: Path) -> State:
     for field in fields(State)[1:]:
         value = loaded.get(field.name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, allowed[str(field.type)])):
-            raise ValueError(f"{field.name} is {value!r}")
+            raise ValueError(f"{field.name} is {value!r:.100}")
+        if field.name.endswith("_s") and isinstance(value, int | float) and not 0 <= value <= LATEST_S:
+            raise ValueError(f"{field.name} is {value!r:.100}, which is no time")
         found[field.name] = value
     return State(Phase(str(loaded.get("phase"))), **found)
 
