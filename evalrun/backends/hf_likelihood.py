@@ -203,7 +203,7 @@ class HfScorer:
         device = self.net.device
         with torch.inference_mode():
             cache = self._cache(feed.depth)
-            keep = torch.tensor(places, device=device)
+            keep = torch.tensor(places)  # on the CPU: the last layer may be on another device
             logits = self.net(
                 input_ids=torch.tensor([feed.ids], device=device),
                 attention_mask=ancestors_mask(feed, self.net.dtype, device),
@@ -258,7 +258,7 @@ class HfScorer:
         row_of = {place: row for row, place in enumerate(places)}
         device = self.net.device
         with torch.inference_mode():
-            keep = torch.tensor(places, device=device)
+            keep = torch.tensor(places)  # on the CPU: the last layer may be on another device
             logits = self.net(
                 input_ids=torch.tensor(
                     [[*line.ids, *[0] * (width - len(line.ids))] for line in batch], device=device
