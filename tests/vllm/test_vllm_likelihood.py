@@ -297,7 +297,7 @@ def questions() -> list[Loglikelihood | Rolling]:
         asked += [choice(f"texts-{i}", context, text, n) for n, text in enumerate(texts)]
     asked.append(Loglikelihood("pmi", 0, (), " B", is_conditioned=False))
     asked.append(Rolling("short", "The sea is wide."))
-    asked.append(Rolling("long", HEADER * 11))
+    asked.append(Rolling("long", HEADER * 4))
     return asked
 
 
@@ -329,7 +329,7 @@ class Plain:
 
 @pytest.mark.vllm
 def test_equal_to_one_text_at_a_time(engine: VllmBackend) -> None:
-    """Twice: the second run finds everything in the engine's cache. The long text is several windows."""
+    """Twice: the second run finds everything in the engine's cache. The long text is several pieces."""
     asked = questions()
     encoder = Encoder(MODEL, engine._rendering().tokenizer, 2048)
     reference = Plain(str(engine._path))
