@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import deploying
@@ -13,7 +14,8 @@ from conftest import Evalrun, run_folders
 from deploying import MOCK, Deployment
 from running import header_of
 
-from evalrun.deploy import environment, script, weights
+from evalrun.deploy import environment, ports, script, weights
+from evalrun.deploy.install import Installation
 from evalrun.errors import Fault
 from evalrun.types import DeployPlan
 
@@ -88,6 +90,12 @@ def test_weights_count_once(tmp_path: Path) -> None:
     assert weights.read(folder).digest != before
 
 
+def test_weights_without_a_file(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(Fault, match="holds no file"):
+        weights.read(tmp_path)
+
+
 SHELLS = [
     ("#!/bin/sh\n", ("/bin/sh",)),
     ("#!/bin/sh -e\n", ("/bin/sh", "-e")),
@@ -127,6 +135,60 @@ def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "deploy.sh").write_text("#!/opt/nushell --x\n")
     with pytest.raises(Fault, match="/opt/nushell"):
         script.read(tmp_path)
+
+
+NO_SCRIPTS = [
+    (lambda p: os.mkfifo(p), "no regular file"),
+    (lambda p: p.mkdir(), "directory|regular file"),
+    (lambda p: p.symlink_to("/dev/zero"), "no regular file"),
+    (lambda p: p.symlink_to(p), "symbolic links"),
+    (lambda p: p.write_bytes(b"#!/bin/\0sh\n"), "zero byte"),
+    (lambda p: p.write_bytes(b"\x7fELF\2\0\0"), "zero byte"),
+    (lambda p: p.write_text("#!/bin\n"), "wants the interpreter '#!/bin'"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), NO_SCRIPTS)
+def test_what_is_no_script_is_refused_at_once(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:
+    """A pipe would be waited for without end, a device read without end; a program is no script."""
+    make(tmp_path / "deploy.sh")
+    with pytest.raises(Fault, match=f"(?i){said}"):
+        script.read(tmp_path)
+
+
+def test_a_port_that_another_run_keeps(evalrun: Evalrun, deployment: Deployment) -> None:
+    """Two runs that start at one moment would both find it free, and one would be asked for both."""
+    claim = ports.claim(deployment.port)
+    assert claim is not None
+    assert ports.claim(deployment.port) is None
+    with claim:
+        ran = evalrun(*deployment.words())
+        assert ran.code == 2
+        assert f"Port {deployment.port} is kept by another run (pid {os.getpid()})" in ran.err
+    again = ports.claim(deployment.port)
+    assert again is not None
+    again.close()
+
+
+SERVER_SECRETS = [
+    ["deploy.env.GH_TOKEN=sesame"],
+    ["deploy.env={A: 1, my_key : sesame}"],
+    ["deploy.env.PIP_INDEX_URL=https://me:sesame@host/simple"],
+    ["+deploy.env.DB_PASSWORD=sesame"],
+]
+
+
+@pytest.mark.parametrize("words", SERVER_SECRETS)
+@pytest.mark.parametrize("mode", [["--mode", "eval"], ["--mode", "eval", "--reuse", "latest"], ["-m", "seed=1,2"]])
+def test_a_secret_for_the_server_reaches_no_file(
+    evalrun: Evalrun, deployment: Deployment, mode: list[str], words: list[str]
+) -> None:
+    """Scoring starts no server and checks none, but it writes its configuration, too."""
+    ran = evalrun(*mode, *deployment.words(*words))
+    assert ran.code == 2
+    assert "Let deploy.sh read it from a file of its own" in ran.err
+    assert "sesame" not in ran.err
+    assert run_folders(deployment.folder) == []
 
 
 ALLOWED = ["PATH", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", "http_proxy", "HTTPS_PROXY", "no_proxy",
@@ -181,6 +243,7 @@ def test_requirements_are_installed(evalrun: Evalrun, deployment: Deployment) ->
     venv = deployment.run_folder().resolve() / "deploy" / "venv"
     assert f"found 1.2 {venv}" in deployment.log()
     assert "Successfully installed tiny-dep-1.2" in deployment.log("install")
+    assert (venv / "made.txt").is_file()
     assert "include-system-site-packages = true" in (venv / "pyvenv.cfg").read_text()
     # Named for another run, which asks for nothing to be installed.
     (deployment.repo / "requirements.txt").unlink()
@@ -188,6 +251,17 @@ def test_requirements_are_installed(evalrun: Evalrun, deployment: Deployment) ->
     assert again.code == 0, again.err
     assert f"found 1.2 {venv}" in deployment.log()
     assert not (deployment.run_folder() / "logs" / "install.out").exists()
+
+
+def test_an_environment_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+    """Killed while it was made: its python is there, its pip is not."""
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(sys.executable)
+    installation = Installation(DeployPlan(), sys.executable, venv, tmp_path, tmp_path / "install.out")
+    assert next(name for name, _ in installation.steps()) == "the virtual environment"
+    installation._mark.touch()
+    assert [name for name, _ in installation.steps()] == ["pip install -r requirements.txt"]
 
 
 def test_an_installation_that_fails(evalrun: Evalrun, deployment: Deployment) -> None:

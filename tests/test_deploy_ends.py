@@ -113,7 +113,24 @@ def test_the_supervisor_is_killed(deployment: Deployment) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 3, err
     assert "supervisor was killed" in out
-    assert deploying.is_free(deployment.port)
+    wait_for(lambda: is_gone(deployment), 10)  # the daemon too
+
+
+def test_both_are_killed(evalrun: Evalrun, deployment: Deployment) -> None:
+    """Nobody is left to end the server: a resume says which command does, and that ends all of it."""
+    process = started(deployment)
+    state = deployment.state()
+    process.kill()
+    os.kill(int(str(state["supervisor_pid"])), signal.SIGKILL)
+    process.communicate()
+    wait_for(lambda: not os.path.exists(f"/proc/{state['supervisor_pid']}"))
+    resumed = evalrun("--resume", *deployment.words())
+    assert resumed.code == 2
+    assert f"`evalrun stop {deployment.run_folder().relative_to(deployment.folder)}` ends it" in resumed.err
+    stopped = evalrun("stop", "latest")
+    assert stopped.code == 0, stopped.err
+    assert "The server that it had left was ended" in stopped.out
+    assert is_gone(deployment)
 
 
 # ---- the supervisor by itself ----------------------------------------------------------------------------------
@@ -140,6 +157,13 @@ def test_how_a_command_ends(tmp_path: Path, script: str, code: int, how: str) ->
     assert how in it.how
     assert supervised.ended_text(code) == it.how
     assert deploying.mentioning(str(tmp_path)) == []
+
+
+def test_the_last_lines_hold_no_credentials(tmp_path: Path) -> None:
+    it = command(tmp_path, "echo 'index https://me:sesame@host/simple, git+ssh://sesame@host:22/x'; exit 1")
+    assert it.ended.wait(20)
+    it.stop()
+    assert it.tail() == "index https://***@host/simple, git+ssh://***@host:22/x"
 
 
 def test_a_command_that_does_not_exist(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """A chat server of few lines with one peculiarity: python tiny_server.py PORT [KIND].
 
 KIND: plain, no-chat (404), no-stream (JSON instead of events), names=A,B (what /v1/models lists), no-routes (neither
-/health nor /v1/models), chat-loading (the chat route says 503 for a second), refusing (400), health-late (503 for 1 s).
+/health nor /v1/models), chat-loading (the chat route says 503 for a second), refusing (400), health-late (503 for 1 s), hanging (the chat route never
+answers).
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         print("asked for", asked.get("model"), flush=True)
-        if KIND == "no-chat":
+        if KIND == "hanging":
+            time.sleep(60)
+        elif KIND == "no-chat":
             self.say(404, {"error": {"message": "no such route"}})
         elif KIND == "refusing":
             self.say(400, {"error": {"message": "max_tokens is unheard of"}})

@@ -161,9 +161,10 @@ class Probe:
         import aiohttp
 
         body = b"{}" if method == "POST" else None
+        limit_s = min(PROBE_TIMEOUT_S, self.model.total_timeout_s)
         try:
             async with (
-                asyncio.timeout(PROBE_TIMEOUT_S),
+                asyncio.timeout(limit_s),
                 session.request(
                     method, url, data=body, allow_redirects=False, proxy=proxy_of(url, self.model.use_proxy)
                 ) as response,
@@ -172,10 +173,8 @@ class Probe:
                 wait = retry_after_s(response.headers.get("Retry-After"), time.time())
                 return _Answer(url, response.status, content, retry_after_s=wait)
         except TimeoutError:
-            limit = min(self.model.connect_timeout_s, PROBE_TIMEOUT_S)
-            return _Answer(
-                url, problem=f"no answer in time (connect limit {limit:g} s, {PROBE_TIMEOUT_S:g} s in all)"
-            )
+            connect_s = min(self.model.connect_timeout_s, limit_s)
+            return _Answer(url, problem=f"no answer in time (connect limit {connect_s:g} s, {limit_s:g} s in all)")
         except (aiohttp.ClientError, OSError, ValueError) as fault:
             return _Answer(url, problem=problem_text(fault))
 

@@ -48,6 +48,7 @@ class Jobs:
 
         secrets.refuse_environment(unresolved(cfg))
         config = to_run_config(cfg)
+        secrets.refuse_in_config(config)
         own_metrics.load_all(config, self.arguments.overrides, self._task_folders(config))
         context = job.Context(
             config=config,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalrun.commands.runs import Parser, Seen, named, seen
+from evalrun.deploy import leftover
 from evalrun.errors import Fault, TaskFailure, visible
 from evalrun.store import state
 from evalrun.store.state import Phase, State
@@ -53,7 +54,7 @@ def _stop(run: Seen, output_dir: Path, wait_s: float, is_forced: bool) -> str:
     was_running = not stored.phase.is_end and stored.is_alive
     if was_running:
         _end_process(run, stored, wait_s, is_forced)
-    left = _end_server(stored, wait_s)
+    left = _end_server(run, stored, wait_s)
     if not was_running:
         return _nothing(run, stored, left)
     return _told(seen(run.run, output_dir), stored, left)
@@ -77,12 +78,13 @@ def _end_process(run: Seen, stored: State, wait_s: float, is_forced: bool) -> No
     _settle(run, "killed by evalrun stop --kill")
 
 
-def _end_server(stored: State, wait_s: float) -> str:
+def _end_server(run: Seen, stored: State, wait_s: float) -> str:
     """End what a gone evalrun process left: supervisor and server. What was done, empty where nothing was left.
 
     The supervisor ends the server by itself when evalrun is gone, and when told so; only then it is done for it.
     """
-    if stored.is_alive or not (stored.is_supervisor_alive or stored.is_server_alive):
+    home = leftover.home_of(run.run.path)
+    if stored.is_alive or not (stored.is_supervisor_alive or stored.is_server_alive or leftover.found(home)):
         return ""
     was_ended = False
     if not _ended(lambda: stored.is_supervisor_alive, min(wait_s, KILL_WAIT_S)):
@@ -96,7 +98,10 @@ def _end_server(stored: State, wait_s: float) -> str:
     if stored.is_supervisor_alive:
         send(stored.supervisor_pid, stored.supervisor_start, stored.boot_id, signal.SIGKILL)
         _ended(lambda: stored.is_supervisor_alive, KILL_WAIT_S)
-    if stored.is_server_alive or stored.is_supervisor_alive:
+    if leftover.found(home):  # the supervisor was killed, and so could not see to them
+        was_ended = True
+        leftover.end(home, wait_s)
+    if stored.is_server_alive or stored.is_supervisor_alive or leftover.found(home):
         raise TaskFailure("The server that the run had started does not end, not even killed; the system holds it.")
     return " The server that it had left was ended." if was_ended else " Its server has ended."
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evalrun import backends
 from evalrun.config import RunConfig
-from evalrun.deploy import environment, ports, script, weights
+from evalrun.deploy import environment, leftover, ports, script, weights
 from evalrun.deploy.install import NAME as REQUIREMENTS
 from evalrun.deploy.ready import HOST
 from evalrun.deploy.supervisor import KILL_LIMIT_S
@@ -106,12 +106,28 @@ def check(plan: Plan) -> Checked:
     venv, python = _tools(plan.deploy, (repo / REQUIREMENTS).is_file())
     addressed_model = addressed(plan).model
     backends.create(addressed_model).close()  # settings that the client refuses are refused now
-    if not _is_at_work(plan) and (problem := ports.problem(plan.deploy.port)) is not None:
-        raise Fault(
-            f"Port {plan.deploy.port} {problem}, so the server could not listen on it. End what holds it, or name the "
-            "port on which deploy.sh listens: deploy.port=PORT."
-        )
+    if not _is_at_work(plan):
+        _require_port(plan)
     return Checked(plan.deploy, addressed_model, repo, found, sizes, python, venv)
+
+
+def _require_port(plan: Plan) -> None:
+    """Fault where the port is taken, or another run is about to take it."""
+    assert plan.deploy is not None
+    port = plan.deploy.port
+    claim = ports.claim(port)
+    if claim is not None:
+        claim.close()
+    problem = ports.problem(port) if claim is not None else ports.claimed_text(port)
+    if problem is None:
+        return
+    way_out = "End what holds it"
+    if plan.run_dir and leftover.found(leftover.home_of(Path(plan.run_dir))):
+        way_out = f"It was left by this run, whose supervisor was killed; `evalrun stop {plan.run_dir}` ends it"
+    raise Fault(
+        f"Port {port} {problem}, so the server could not listen on it. {way_out}, or name the port on which deploy.sh "
+        "listens: deploy.port=PORT."
+    )
 
 
 def _is_at_work(plan: Plan) -> bool:

@@ -75,15 +75,10 @@ def machine_python(deploy: DeployPlan) -> str:
 
 
 def check_env(deploy: DeployPlan) -> None:
-    """Fault for a variable of deploy.env that cannot be one, that holds a secret, or that the run itself sets."""
+    """Fault for a variable of deploy.env that cannot be one, or that the run itself sets."""
     for name, _ in deploy.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise Fault(f"deploy.env.{visible(name)} is no name of a variable: letters, digits and _ are allowed.")
-        if is_secret(name):
-            raise Fault(
-                f"deploy.env.{name}=*** is never given to the server: names that end in {', '.join(SECRET_ENDINGS)} hold "
-                "secrets, and would be written into the run's files. Let deploy.sh read it from a file of its own."
-            )
         if name in OURS:
             where = "model.weights sets it" if name == "MODEL_PATH" else "it is a folder of the run"
             raise Fault(f"deploy.env.{name} cannot be set: {where}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,15 +36,20 @@ class Installation:
         self.log = log
 
     def steps(self) -> list[tuple[str, list[str]]]:
-        """(name, command) of each step. The environment is made only where none was named and none is there yet."""
+        """(name, command) of each step. The environment is made only where none was named and none is whole yet."""
         own = str(self.venv / "bin" / "python")
         found = []
-        if self.python is not None and not os.access(own, os.X_OK):
+        if self.python is not None and not self._mark.exists():
             make = [self.python, "-m", "venv", "--clear", "--system-site-packages", str(self.venv)]
             found += [("the virtual environment", make)]
             found += [("the link to the python's packages", [self.python, "-c", _SEE_PARENT, str(self.venv)])]
         pip = [own, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "-r", NAME]
         return [*found, (f"pip install -r {NAME}", pip)]
+
+    @property
+    def _mark(self) -> Path:
+        """Tells an environment that is whole from one whose making was cut short; making one anew removes it."""
+        return self.venv / "made.txt"
 
     def run(self, env: Mapping[str, str], watched: list[Supervised]) -> None:
         """Carry the steps out. TaskFailure, with the last lines, where one fails or time runs out.
@@ -53,7 +57,10 @@ class Installation:
         watched: the command that runs now is put there, so that whoever holds the list can end it.
         """
         until = time.monotonic() + self.deploy.install_timeout_s
-        for name, argv in self.steps():
+        *_, last = steps = self.steps()
+        for name, argv in steps:
+            if self.python is not None and argv is last[1]:
+                self._mark.write_text("whole\n")
             command = Supervised(
                 f"The installation ({name})", argv, env, self.repo, self.log, self.deploy.stop_timeout_s
             )

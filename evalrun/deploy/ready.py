@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from evalrun import backends
 from evalrun.deploy.supervised import Supervised
 from evalrun.errors import Fault, TaskFailure, visible
-from evalrun.types import Generate, Message, ModelPlan, Reply, Sampling
+from evalrun.types import Generate, Message, ModelPlan, Reply, Sampling, Status
 
 HOST = "127.0.0.1"
 POLL_S = 0.25
@@ -48,20 +51,37 @@ class Answer:
         return f"{self.text}: {self.body[:500].decode('utf-8', 'replace')}" if self.body else self.text
 
 
-def ask(port: int, path: str, body: Mapping[str, Any] | None = None) -> Answer:
-    """GET, or POST of a JSON body, from this machine, past any proxy."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=ANSWER_LIMIT_S)
+def ask(port: int, path: str, body: Mapping[str, Any] | None = None, limit_s: float = ANSWER_LIMIT_S) -> Answer:
+    """GET, or POST of a JSON body, from this machine, past any proxy. limit_s: of the whole exchange."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=limit_s)
+    is_late = threading.Event()
     try:
-        content = None if body is None else json.dumps(body)
-        connection.request(
-            "GET" if body is None else "POST", path, content, {"Content-Type": "application/json"} if body else {}
-        )
-        response = connection.getresponse()
-        return Answer(response.status, response.read(LONGEST_ANSWER_BYTES))
+        connection.connect()
+        # Not the socket's own limit, which begins anew with each byte. The response takes the socket over.
+        timer = threading.Timer(limit_s, _cut, (connection.sock, is_late))
+        timer.daemon = True
+        timer.start()
+        try:
+            content = None if body is None else json.dumps(body)
+            headers = {} if body is None else {"Content-Type": "application/json"}
+            connection.request("GET" if body is None else "POST", path, content, headers)
+            response = connection.getresponse()
+            return Answer(response.status, response.read(LONGEST_ANSWER_BYTES))
+        finally:
+            timer.cancel()
     except (OSError, http.client.HTTPException) as fault:
-        return Answer(None, problem=str(fault) or type(fault).__name__)
+        is_timeout = is_late.is_set() or isinstance(fault, TimeoutError)
+        return Answer(
+            None, problem=f"no answer within {limit_s:g} s" if is_timeout else str(fault) or type(fault).__name__
+        )
     finally:
         connection.close()
+
+
+def _cut(sock: socket.socket, is_late: threading.Event) -> None:
+    is_late.set()
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 class Readiness:
@@ -74,11 +94,12 @@ class Readiness:
         self.note = note
         self._start = time.monotonic()
         self._noted = self._start
+        self._problem = ""
 
     def wait(self) -> None:
         """Until /health or /v1/models answers 200, or both are refused. TaskFailure otherwise."""
         while True:
-            answers = {path: ask(self.port, path) for path in ("/health", "/v1/models")}
+            answers = {path: self._get(path) for path in ("/health", "/v1/models")}
             statuses = {answer.status for answer in answers.values()}
             if 200 in statuses or statuses <= NO_ROUTE:
                 return
@@ -90,7 +111,7 @@ class Readiness:
         TaskFailure where the server lists others only.
         """
         while True:
-            listing = ask(self.port, "/v1/models")
+            listing = self._get("/v1/models")
             if listing.status not in (None, *WAITING):
                 break
             self.pause(f"/v1/models: {listing.text}")
@@ -109,6 +130,13 @@ class Readiness:
             "them. Start it with one name only, or say which one to ask: model.path=NAME."
         )
 
+    def _left_s(self) -> float:
+        """Seconds that waiting may still take, at least one."""
+        return max(1.0, round(self.limit_s - (time.monotonic() - self._start), 1))
+
+    def _get(self, path: str) -> Answer:
+        return ask(self.port, path, limit_s=min(ANSWER_LIMIT_S, self._left_s()))
+
     def probe(self, model: ModelPlan) -> None:
         """One streamed chat request through the client itself. TaskFailure: no such route, refused, not streamed."""
         n_errors = 0
@@ -123,10 +151,13 @@ class Readiness:
         """(what a failed probe says, whether the server may only be not ready yet). TaskFailure: it will never do."""
         if row is None:  # the client did not come as far as the request
             body = {"model": model.path, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 1}
-            answer = ask(self.port, ROUTE, body)
+            answer = ask(self.port, ROUTE, body, min(ANSWER_LIMIT_S, self._left_s()))
             if answer.status in (404, 405):
                 raise self._unfit(f"The server has no {ROUTE} ({answer.said})")
-            return f"{ROUTE}: {answer.said}", answer.status in (None, *WAITING)
+            said = self._problem if answer.status == 200 else f"{ROUTE}: {answer.said}"
+            return said, answer.status in (None, *WAITING)
+        if row.status == Status.TIMEOUT:  # the client's limits were cut to what is left of the wait
+            return f"{ROUTE}: no whole answer to one short request", True
         said = f"{ROUTE}: " + (f"HTTP {row.http_status}: " if row.http_status else "") + str(row.error_message)
         if row.error_type == "no_stream":
             raise self._unfit(f"The server answers {ROUTE}, but does not stream: {row.error_message}")
@@ -141,11 +172,16 @@ class Readiness:
         """The row of one request; None where the client finds no server to send it to."""
         rows: list[Reply] = []
         request = Generate("probe", (Message("user", QUESTION),), (0,), Sampling(PROBE_TOKENS, 0.0), 0)
-        backend = backends.create(replace(model, retries=0))
+        left_s = self._left_s()
+        limits = ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s")
+        backend = backends.create(
+            replace(model, retries=0, **{key: min(getattr(model, key), left_s) for key in limits})
+        )
         try:
             backend.start()
             backend.run([request], rows.append)
-        except (Fault, TaskFailure):
+        except (Fault, TaskFailure) as fault:
+            self._problem = str(fault)
             return None
         finally:
             backend.close()

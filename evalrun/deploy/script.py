@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalrun.errors import Fault, visible
+from evalrun.store.disk import read_small
 
 NAME = "deploy.sh"
 SHELLS = ("sh", "bash", "dash", "ash", "ksh", "zsh")
+LONGEST_SCRIPT_BYTES = 100_000_000
 LONGEST_ARGUMENT_BYTES = 100_000  # Linux takes 131,072 for one argument
 BOM = b"\xef\xbb\xbf"
 
@@ -55,10 +57,11 @@ def read(repo: Path) -> Script:
     """The script of a repository. Fault where it is not there, cannot be read, or its interpreter does not exist."""
     path = repo / NAME
     try:
-        raw = path.read_bytes()
-    except OSError as cause:
+        raw = read_small(path, LONGEST_SCRIPT_BYTES)
+    except (OSError, ValueError) as cause:
+        reason = getattr(cause, "strerror", None) or cause
         raise Fault(
-            f"model.repo={repo}: there is no readable {NAME} at its root ({cause.strerror}). It is the script that starts "
+            f"model.repo={repo}: there is no readable {NAME} at its root ({reason}). It is the script that starts "
             "the server with the weights in $MODEL_PATH."
         ) from cause
     text = raw.removeprefix(BOM).replace(b"\r\n", b"\n").removesuffix(b"\r")
@@ -67,11 +70,15 @@ def read(repo: Path) -> Script:
 
 def _interpreter(path: Path, text: bytes) -> tuple[str, ...]:
     first = text.split(b"\n", 1)[0]
+    if b"\0" in first:
+        raise Fault(
+            f"{path} is no script: its first line holds a zero byte, as programs do. Let it be text for a shell."
+        )
     words = os.fsdecode(first[2:]).strip().split(None, 1) if first.startswith(b"#!") else []
     if not words:
         found = shutil.which("bash") or shutil.which("sh")
         words = [found] if found else []
-    elif not os.access(words[0], os.X_OK):
+    elif not (os.path.isfile(words[0]) and os.access(words[0], os.X_OK)):
         # /bin/bash on a system that keeps it elsewhere
         found = shutil.which(os.path.basename(words[0]))
         words = [found, *words[1:]] if found else []

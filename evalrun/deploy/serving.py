@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from types import FrameType
 
 from evalrun import backends
 from evalrun.backends.base import Backend, Sink
-from evalrun.deploy import ports
+from evalrun.deploy import leftover, ports, supervisor
 from evalrun.deploy.check import Checked
 from evalrun.deploy.environment import server_environment
 from evalrun.deploy.install import Installation
@@ -26,6 +27,7 @@ from evalrun.store.state import Keeper, Phase
 from evalrun.types import ModelPlan, Request
 
 PORT_WAIT_S = 10.0
+SHORT_WAIT_S = 2.0
 END_WAIT_S = 2.0
 FOLDER = "deploy"
 
@@ -59,6 +61,7 @@ class ServerUnderTest:
         self.failure: TaskFailure | None = None
         self._watched: list[Supervised] = []
         self._mutex = threading.Lock()
+        self._claim: socket.socket | None = None
         self._is_asking = self._is_told = False
 
     def backend(self, model: ModelPlan) -> Backend:
@@ -80,13 +83,14 @@ class ServerUnderTest:
 
     def _started(self) -> ModelPlan:
         checked = self.checked
-        home = self.folder / "home"
+        home = leftover.home_of(self.folder.parent)
         home.mkdir(parents=True, exist_ok=True)
         venv = checked.venv
         if checked.has_requirements:
             venv = venv or self.folder / "venv"
             self._install(venv, home)
         self.keeper.enter(Phase.STARTING)
+        self._require_port()
         if checked.script.note is not None:
             self.note(checked.script.note)
         log = self.logs / "deploy.out"
@@ -111,6 +115,7 @@ class ServerUnderTest:
         checked = self.checked
         readiness = Readiness(server, checked.deploy.port, checked.deploy.ready_timeout_s, self.note)
         readiness.wait()
+        self._require_own(server)
         name = readiness.name(checked.model.path, str(checked.weights.path))
         model = replace(checked.model, path=name)
         readiness.probe(model)
@@ -118,6 +123,31 @@ class ServerUnderTest:
             raise server.failure()
         self.note(f"the server is ready; it calls its model {name}")
         return model
+
+    def _require_port(self) -> None:
+        """TaskFailure where the port was taken since it was checked: the installation may have taken an hour."""
+        port = self.checked.deploy.port
+        self._claim = self._claim or ports.claim(port)
+        problem = ports.wait_free(port, SHORT_WAIT_S) if self._claim else ports.claimed_text(port)
+        if problem is not None:
+            raise TaskFailure(
+                f"Port {port} {problem} since the run was checked, so deploy.sh was not started. End what holds it and "
+                "go on with --resume, or let deploy.sh listen elsewhere: deploy.port=PORT."
+            )
+
+    def _require_own(self, server: Supervised) -> None:
+        """TaskFailure where what answers is older than deploy.sh: a foreign server would be tested in its place."""
+        port, begun = self.checked.deploy.port, supervisor.process_row(server.supervisor_pid)
+        holders = {pid: row for pid in ports.pids_on(port) if (row := supervisor.process_row(pid)) is not None}
+        if begun is None or not holders or holders.keys() & supervisor.descendants(server.supervisor_pid).keys():
+            return
+        by = f"pid {', '.join(map(str, holders))}"
+        if all(int(row[2]) < int(begun[2]) for row in holders.values()):
+            raise TaskFailure(
+                f"Port {port} is answered by {by}, which was there before deploy.sh began, so it is not the server under "
+                f"test. End it and go on with --resume. deploy.sh's last lines ({server.log}):\n{server.tail()}"
+            )
+        self.note(f"port {port} is answered by {by}, which does not come of deploy.sh: is it a container of its own?")
 
     def _install(self, venv: Path, home: Path) -> None:
         checked = self.checked
@@ -135,6 +165,8 @@ class ServerUnderTest:
         """End what runs, and say so where something could not be ended. A failing stop hides no other error."""
         left = [pid for command in self._watched for pid in command.stop()]
         self._watched = []
+        if self._claim is not None:
+            self._claim.close()
         if self.server is None:
             return
         with suppress(TaskFailure):  # a full disk must not hide why the block is left

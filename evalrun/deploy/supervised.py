@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,11 +12,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from evalrun.deploy import supervisor
+from evalrun.deploy import leftover, supervisor
 from evalrun.errors import TaskFailure, visible
 
 LAST_LINES = 15
 LONGEST_TAIL_BYTES = 65536
+_CREDENTIALS = re.compile(r"://[^/\s@'\"]+@")
 START_LIMIT_S = 30.0
 SPARE_S = 5.0
 
@@ -43,6 +45,7 @@ class Supervised:
         self.code: int | None = None
         self.how = ""
         self.ended = threading.Event()
+        self._home = Path(env["HOME"]) if "HOME" in env else None
         self._limit_s = stop_timeout_s + supervisor.KILL_LIMIT_S + SPARE_S
         self._on_end = on_end
         self._started = threading.Event()
@@ -91,7 +94,10 @@ class Supervised:
         return self._left
 
     def tail(self) -> str:
-        """The last lines that the command wrote, control characters shown; a word where it wrote none."""
+        """The last lines that the command wrote, control characters shown; a word where it wrote none.
+
+        Credentials inside URLs are masked: this text goes into reports.
+        """
         try:
             with self.log.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -99,6 +105,7 @@ class Supervised:
                 text = file.read().decode("utf-8", "replace")
         except OSError as cause:
             return f"its output {self.log} cannot be read: {cause}"
+        text = _CREDENTIALS.sub("://***@", text)
         lines = [visible(line.rstrip())[:500] for line in text.splitlines() if line.strip()]
         return "\n".join(lines[-LAST_LINES:]) or "(it wrote nothing)"
 
@@ -131,6 +138,8 @@ class Supervised:
         if not self._is_orderly:
             if self.pid is not None:
                 kill_session(self.pid)
+                if self._home is not None:
+                    self._left = leftover.end(self._home, 0.0)
             self._over(None)
         self._started.set()
 

@@ -31,7 +31,7 @@ class Weights:
 def read(path: Path) -> Weights:
     """Walk the folder, symbolic links followed; a file or folder that is reached twice counts once.
 
-    Fault where it is no folder, or a part of it cannot be read.
+    Fault where it is no folder, holds no file, or a part of it cannot be read.
     """
     if not path.is_dir():
         what = "is a file, not a folder" if path.exists() else "does not exist"
@@ -54,6 +54,8 @@ def read(path: Path) -> Weights:
                     named.append((str(Path(entry.path).relative_to(path)), size[0]))
     except OSError as cause:
         raise Fault(f"model.weights={path} cannot be read through: {cause}.") from cause
+    if not named:
+        raise Fault(f"model.weights={path} holds no file. Name the folder that holds the model's weights.")
     # Other files come and go: servers put caches beside the weights.
     tensors = sorted((name, size) for name, size in named if name.endswith(TENSORS) and not _is_hidden(name))
     digest = hashlib.sha256(repr(tensors).encode("utf-8", "surrogatepass")).hexdigest() if tensors else None

@@ -58,6 +58,7 @@ def resumed(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored
         _scored_as(stored, draft, keys),
         cells=tuple(cells.values()),
         model=draft.model,
+        deploy=draft.deploy,
         num_return_sequences=draft.num_return_sequences or stored.num_return_sequences,
     )
     return replace(whole, cells=tuple(asked), mode=draft.mode), whole

@@ -18,6 +18,9 @@ _SECRET_INSIDE = re.compile(
     r"[{,][\s'\"]*[\w.-]*(api_?-?key|_secret|access_token|auth_token|password|hf_token|authorization)[\s'\"]*:", re.I
 )
 _URL_WITH_CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]+@", re.I)
+_SERVER = "deploy.env"
+_SERVER_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_SERVER_SECRET_INSIDE = re.compile(rf"[{{,][\s'\"]*(\w*({'|'.join(_SERVER_SECRET)}))[\s'\"]*:", re.I)
 _MAY_READ_ENVIRONMENT = re.compile(r"(.+\.)?path|model\.(tokenizer|base_url|device)|output_dir|reuse")
 _WAY_OUT = (
     "Put the secret into an environment variable and name that variable: model.api_key_env=NAME "
@@ -29,6 +32,8 @@ def refuse_in_overrides(words: list[str]) -> None:
     """Fault for a word of the command line whose key names a secret, or whose value holds one."""
     for word in words:
         key, sign, value = word.lstrip("+~-").partition("=")
+        if sign and (key == _SERVER or key.startswith(f"{_SERVER}.")):
+            _refuse_for_server(key, value)
         if sign and (is_secret_key(key) or _SECRET_INSIDE.search(value)):
             raise Fault(f"The override {key}=*** would write a secret into files. {_WAY_OUT}")
         if _URL_WITH_CREDENTIALS.search(value):
@@ -37,6 +42,22 @@ def refuse_in_overrides(words: list[str]) -> None:
             raise Fault(
                 f"model.api_key_env=*** is no name of an environment variable, such as OPENAI_API_KEY. {_WAY_OUT}"
             )
+
+
+def _refuse_for_server(key: str, value: object) -> None:
+    """Fault for a variable of the server under test that holds a secret; value: as written, perhaps a mapping."""
+    inside = _SERVER_SECRET_INSIDE.search(value) if key == _SERVER and isinstance(value, str) else None
+    name = inside[1] if inside else key.removeprefix(f"{_SERVER}.")
+    if inside or name.upper().endswith(_SERVER_SECRET):
+        raise Fault(
+            f"{_SERVER}.{name}=*** is never given to the server: names that end in {', '.join(_SERVER_SECRET)} hold "
+            "secrets, and would be written into the run's files. Let deploy.sh read it from a file of its own."
+        )
+    if isinstance(value, str) and _URL_WITH_CREDENTIALS.search(value):
+        raise Fault(
+            f"{key}=*** holds a URL with credentials, which would be written into the run's files. Let deploy.sh read "
+            "it from a file of its own; pip reads one where deploy.env.PIP_CONFIG_FILE or deploy.env.NETRC names it."
+        )
 
 
 def _is_env_name(value: object) -> bool:
@@ -52,6 +73,8 @@ def is_secret_key(key: str) -> bool:
 def refuse_in_config(config: Any) -> None:
     """The same for the whole composed configuration, wherever it came from."""
     for key, value in _walk(config, ""):
+        if key.startswith(f"{_SERVER}."):
+            _refuse_for_server(key, value)
         if is_secret_key(key) and value not in (None, ""):
             raise Fault(f"The configuration key {key} would hold a secret. {_WAY_OUT}")
         if isinstance(value, str) and _URL_WITH_CREDENTIALS.search(value) and not _is_prompt(key):
