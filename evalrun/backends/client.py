@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 DRAIN_S = 1.0
+ERROR_BODY_S = 5.0
+LONGEST_BODY_BYTES = 256_000_000  # a line that never ends would fill the memory long before a time limit
 
 
 class Times:
@@ -188,8 +191,14 @@ class Client:
         self, response: aiohttp.ClientResponse, reader: Reader, watch: Watch, times: Times, endpoint: Endpoint
     ) -> None:
         content = response.content
+        n_bytes = 0
         while chunk := await content.readany():
             watch.heard()
+            n_bytes += len(chunk)
+            if n_bytes > LONGEST_BODY_BYTES:
+                raise AttemptFailed(
+                    "too_long", f"the answer is longer than {LONGEST_BODY_BYTES:,} bytes", is_final=True
+                )
             reader.feed(chunk)
             if not watch.has_token and reader.has_token:
                 watch.has_token = True
@@ -258,9 +267,14 @@ class Client:
 async def _refused(response: aiohttp.ClientResponse) -> AttemptFailed:
     """An answer other than 200, with the server's message."""
     status = response.status
-    message = body_text(await read_up_to(response, LONGEST_ERROR_BYTES)) or response.reason or ""
+    body = b""
+    with suppress(TimeoutError):  # the status says what happened, also where its message never ends
+        async with asyncio.timeout(ERROR_BODY_S):
+            body = await read_up_to(response, LONGEST_ERROR_BYTES)
+    message = body_text(body) or response.reason or ""
     if 300 <= status < 400:
-        message = f"redirected to {response.headers.get('Location')}: set model.base_url to where the API is"
+        place = response.headers.get("Location", "a place that it does not name")
+        message = f"redirected to {place}: set model.base_url to where the API is"
     is_final = not is_worth_repeating(status)
     wait = retry_after_s(response.headers.get("Retry-After"), time.time())
     return AttemptFailed(

@@ -63,7 +63,7 @@ class AnswerStream:
         n_chunks = len(lines) - has_end
         try:
             chunks = json.loads(b"[%b]" % b",".join(lines[:-1] if has_end else lines))
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         if len(chunks) != n_chunks or set(map(type, chunks)) - {dict}:
             return False
@@ -86,7 +86,7 @@ class AnswerStream:
             return
         try:
             chunk = json.loads(data)
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:  # the latter: nested a thousand deep
             if event.name == "error":
                 raise error_event(data) from fault
             raise AttemptFailed("malformed", f"a data line of the stream is not JSON: {data[:300]}") from fault
@@ -219,13 +219,17 @@ def whole(parts: list[str]) -> str:
 
 def error_text(error: Any) -> str:
     """The message inside an error object of any of the usual shapes; the JSON itself where there is none."""
+    while isinstance(error, dict):
+        inner = next((error[key] for key in ("message", "error", "detail", "msg") if error.get(key)), None)
+        if inner is None:
+            break
+        error = inner
     if isinstance(error, str):
         return whole([error])
-    if isinstance(error, dict):
-        for key in ("message", "error", "detail", "msg"):
-            if error.get(key):
-                return error_text(error[key])
-    return json.dumps(error)
+    try:
+        return json.dumps(error)
+    except RecursionError:
+        return "an error that is nested too deep to be shown"
 
 
 def error_event(error: Any) -> AttemptFailed:

@@ -79,7 +79,7 @@ class _Answer:
         """The body as JSON; None where it is none."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 

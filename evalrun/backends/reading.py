@@ -102,7 +102,7 @@ class JsonReader:
         body = b"".join(self._parts)
         try:
             found = json.loads(body)
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             shown = body_text(body[:FIRST_BYTES]) or "an empty body"
             raise AttemptFailed(
                 "malformed", f"HTTP 200 without JSON (content type {content_type}): {shown}", http_status=200

@@ -148,7 +148,7 @@ def body_text(body: bytes) -> str:
     text = body.decode("utf-8", "replace").strip()
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return " ".join(text.split())
     return error_text(found)
 
@@ -156,5 +156,5 @@ def body_text(body: bytes) -> str:
 def problem_text(fault: BaseException) -> str:
     """A connection fault in words: the operating system's where it has some."""
     inner = getattr(fault, "os_error", None) or fault
-    text = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+    text = getattr(inner, "strerror", None) or getattr(inner, "message", None) or str(inner) or type(inner).__name__
     return str(text)

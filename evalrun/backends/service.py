@@ -36,6 +36,8 @@ OUR_KEYS = (
     "repetition_penalty",
 )
 
+MOST_TOKENS = 2**40
+
 
 @dataclass(frozen=True, slots=True)
 class Generation:
@@ -279,4 +281,6 @@ def _plain(value: Any) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """A number of tokens; None for what can be none, so that nonsense in `usage` costs no answer."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_TOKENS
+    return value if is_count else None

@@ -213,7 +213,7 @@ def _ids(answer: Answer) -> list[str]:
     """The names in a /v1/models answer; empty where it is none."""
     try:
         listing: Any = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     entries = listing.get("data") if isinstance(listing, dict) else None
     ids = [entry.get("id") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
