@@ -4,10 +4,11 @@
 
 DIR/ref_loglik_{letters,text}.jsonl hold a prompt, its continuations and choices per line. Both sides score them with the
 embedded model in float32 on the CPU, each in a process of its own, in turns; the peer with batches of 8, its best here.
-Timed is the scoring itself (tokens included), without loading; memory is the peak of the process (ru_maxrss). The
-peer's environment is named by --peer-venv or EVALRUN_PEER_LMEVAL (python -m venv DIR; DIR/bin/pip install torch
-lm-eval==0.4.13 transformers accelerate); without one that side is left out. `--many` questions are made of those
-given, each a little altered, for the peak of a longer run. Exit code 1 where values differ or a goal is missed.
+Timed is the scoring itself (tokens included), without loading; CPU seconds are stretched less by a busy machine. Memory
+is the peak of the process (ru_maxrss). The peer's environment is named by --peer-venv or EVALRUN_PEER_LMEVAL (python -m
+venv DIR; DIR/bin/pip install torch lm-eval==0.4.13 transformers accelerate); without one that side is left out. `--many`
+questions are made of those given, each a little altered, for the peak of a longer run. Exit code 1 where values differ
+or a goal is missed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -71,11 +72,11 @@ def ours(rows: list[Row], is_single: bool) -> Row:
         for i, text in enumerate(row["continuations"])
     ]
     found: dict[tuple[str, int], Reply] = {}
-    start = perf_counter()
+    start, cpu = perf_counter(), process_time()
     backend.run(asked, lambda reply: found.__setitem__((reply.doc_id, reply.index), reply))
-    seconds = perf_counter() - start
+    seconds, cpu = perf_counter() - start, process_time() - cpu
     values = [[found[str(row["id"]), i].logprob for i in range(len(row["continuations"]))] for row in rows]
-    return {"seconds": seconds, "values": values}
+    return {"seconds": seconds, "cpu_s": cpu, "values": values}
 
 
 def peer(rows: list[Row], model: str, batch_size: str) -> Row:
@@ -85,13 +86,13 @@ def peer(rows: list[Row], model: str, batch_size: str) -> Row:
     from lm_eval.tasks import TaskManager
 
     net = HFLM(pretrained=model, dtype="float32", device="cpu", batch_size=batch_size)
-    spent: list[float] = []
+    spent: list[tuple[float, float]] = []
     score = net.loglikelihood
 
     def timed(*args: Any, **more: Any) -> Any:
-        start = perf_counter()
+        start, cpu = perf_counter(), process_time()
         out = score(*args, **more)
-        spent.append(perf_counter() - start)
+        spent.append((perf_counter() - start, process_time() - cpu))
         return out
 
     net.loglikelihood = timed
@@ -105,7 +106,7 @@ def peer(rows: list[Row], model: str, batch_size: str) -> Row:
         out = lm_eval.simple_evaluate(model=net, tasks=[PEER], task_manager=manager, bootstrap_iters=0)
     samples = sorted(out["samples"][PEER], key=lambda sample: sample["doc_id"])
     values = [[float(reply[0]) for reply in sample["filtered_resps"]] for sample in samples]
-    return {"seconds": sum(spent), "values": values}
+    return {"seconds": sum(s for s, _ in spent), "cpu_s": sum(cpu for _, cpu in spent), "values": values}
 
 
 def side(args: argparse.Namespace) -> None:
@@ -149,7 +150,10 @@ def bench(args: argparse.Namespace, kind: str, python: str | None, model: str) -
             rates[name] = args.n / median(run["seconds"] for run in runs)
             peak = max(run["peak_bytes"] for run in runs)
             each = ", ".join(f"{args.n / run['seconds']:.2f}" for run in runs)
-            print(f"{kind:8} {name:5} {rates[name]:7.2f} questions/s ({each}), peak {peak / 1e9:.2f} GB", flush=True)
+            cpu = median(run["cpu_s"] for run in runs) / args.n
+            print(
+                f"{kind:8} {name:5} {rates[name]:7.2f} questions/s ({each}), {cpu:.2f} CPU s each, {peak / 1e9:.2f} GB"
+            )
     peak = max(run["peak_bytes"] for run in sides["ours"])
     missed += [f"{kind}: peak {peak / 1e9:.2f} GB"] if peak > MOST_BYTES else []
     if python:
