@@ -364,21 +364,24 @@ def test_perfect_answers_are_best(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["loglikelihood_acc", "recall_at_k:k=2", "target_perplexity", "word_perplexity"])
-def test_a_metric_that_no_backend_answers_is_refused(
+def test_a_metric_that_the_backend_does_not_answer_is_refused(
     key: str, evalrun: Evalrun, bench: Callable[..., Bench], tmp_path: Any
 ) -> None:
-    ran = evalrun(*bench(["1"]).words(f"metric={key}"))
+    words = [word for word in bench(["1"]).words(f"metric={key}") if not word.startswith("model")]
+    ran = evalrun("model=vllm_server", *words)
     name, reads = key.partition(":")[0], METRICS.get(key.partition(":")[0]).reads
     assert ran.code == 2
     text = " ".join((ran.out + ran.err).split())
     assert f"Metric {name} of task gsm8k reads log-likelihoods of" in text
-    assert f"(request kind {reads}), but backend replay answers only generated texts (generate)" in text
+    assert f"(request kind {reads}), but backend openai_chat answers only generated texts (generate)" in text
     assert not run_folders(tmp_path)
 
 
 def test_kinds_of_backends() -> None:
-    assert {name: backends.kinds(name) for name in backends.names()} == dict.fromkeys(
-        backends.names(), (Kind.GENERATE,)
-    )
+    found = {name: backends.kinds(name) for name in backends.names()}
+    assert found.pop("openai_chat") == (Kind.GENERATE,)
+    assert found == dict.fromkeys(("hf", "vllm", "openai_completions", "replay"), tuple(Kind))
+    assert backends.answers("openai_chat", Kind.LOGLIKELIHOOD, is_single_token=True)
+    assert not backends.answers("openai_chat", Kind.ROLLING, is_single_token=True)
     with pytest.raises(Fault, match=r"There is no backend 'hff' in model\.backend"):
         backends.kinds("hff")
