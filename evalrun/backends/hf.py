@@ -18,6 +18,7 @@ from evalrun.backends import chat, likelihood, local, weights
 from evalrun.backends.base import Sink, answered, failed
 from evalrun.backends.hf_likelihood import HfScorer
 from evalrun.backends.hf_memory import FAULTS, Problem, free_bytes, free_memory, problem_of, row_bytes
+from evalrun.errors import Fault
 from evalrun.types import Generate, ModelPlan, Reply, Request, Sampling, Status
 
 MOST_ROWS_CPU, MOST_ROWS_GPU = 16, 64  # of an automatic batch: small enough that progress is seen
@@ -58,6 +59,7 @@ class HfBackend:
         """Load tokenizer and weights. Fault where a package or the model is missing."""
         if self._net is not None:
             return
+        is_sharing(self.model)  # a value that is none is told before the weights are loaded
         rendering = self._rendering()
         self._net = self._load()
         self._limit = local.context_tokens(self.model, self._net.config)
@@ -113,8 +115,7 @@ class HfBackend:
 
     def _score(self, requests: list[likelihood.Scored], sink: Sink) -> None:
         if self._scorer is None or self._scorer.net is not self._net:
-            has_sharing = bool(dict(self.model.engine).get(SHARING, True))
-            self._scorer = HfScorer(self._net, self.model.name, self.model.batch_size, has_sharing)
+            self._scorer = HfScorer(self._net, self.model.name, self.model.batch_size, is_sharing(self.model))
         most = None if self._limit is None else self._limit + 1  # the last token is scored, but never fed
         encoder = likelihood.Encoder(self.model, self._rendering().tokenizer, most)
         for board in likelihood.blocks(encoder, requests, sink, BLOCK_TOKENS):
@@ -263,6 +264,14 @@ class HfBackend:
         """The token of the padding: never seen by the model, so any will do."""
         own = self._rendering().tokenizer.pad_token_id
         return int(own) if own is not None else min(self._eos, default=0)
+
+
+def is_sharing(model: ModelPlan) -> bool:
+    """Whether prefixes may be shared: model.engine.prefix_sharing, true where it is not said. Fault: no truth value."""
+    said = dict(model.engine).get(SHARING, True)
+    if not isinstance(said, bool):
+        raise Fault(f"model.engine.{SHARING} must be true or false; got {said!r}.")
+    return said
 
 
 def take_generation_defaults(net: Any) -> tuple[dict[str, Any], tuple[int, ...]]:

@@ -118,7 +118,7 @@ class Encoder:
         continuation = context.blanks + request.continuation
         if not context.ids:
             head = self._start()
-            ids, start, is_spanning = (*head, *self._bare(continuation)), len(head), False
+            ids, start, is_spanning = (*head, *self._bare(continuation, head)), len(head), False
         else:
             ids, start, is_spanning = self._joined(context.text, context.ids, continuation)
         if start == len(ids):
@@ -160,14 +160,19 @@ class Encoder:
             if shared == 0:
                 whole, shared = (*self._start(), *whole), 1
             return whole, shared, is_spanning
-        return (*context, *self._bare(continuation)), len(context), is_spanning
+        # A BOS that the continuation spells is no second start of the text: it is scored, as in the joined text.
+        alone = tuple(self._tokenizer.encode(continuation, add_special_tokens=False))
+        return (*context, *alone), len(context), is_spanning
 
     def _text(self, row: Reply, request: Rolling) -> Item:
-        tokens = self._bare(request.text)
+        if not request.text:
+            raise Refused("empty_text", "the text has no tokens: nothing to score")
+        head = self._start()
+        tokens = self._bare(request.text, head)
         if not tokens:
             raise Refused("empty_text", "the text has no tokens: nothing to score")
         try:
-            spans = windows(self._start(), tokens, self._most)
+            spans = windows(head, tokens, self._most)
         except ValueError as error:
             raise Refused("context_too_short", str(error)) from error
         return Item(replace(row, n_tokens=len(tokens), prompt_tokens=0), spans)
@@ -190,11 +195,10 @@ class Encoder:
         """Tokens with what the tokenizer puts before every text, exactly once."""
         return self._chat.encode(text)[1]
 
-    def _bare(self, text: str) -> tuple[int, ...]:
-        """Tokens without anything before them; a BOS that the text brings itself is dropped."""
+    def _bare(self, text: str, head: tuple[int, ...]) -> tuple[int, ...]:
+        """Tokens to put behind `head`; where the text brings it itself, it is not there twice."""
         ids = tuple(self._tokenizer.encode(text, add_special_tokens=False))
-        head = tuple(self._chat.prefix_ids)
-        return ids[len(head) :] if head and ids[: len(head)] == head else ids
+        return ids[len(head) :] if ids[: len(head)] == head else ids
 
     def _start(self) -> tuple[int, ...]:
         """What the first token of a text is conditioned on: the tokenizer's own prefix, else BOS, else EOS."""

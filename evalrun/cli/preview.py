@@ -10,7 +10,9 @@ from evalrun.config import Mode
 from evalrun.errors import EvalrunError, visible
 from evalrun.stages import infer, score
 from evalrun.tasks import prompt
-from evalrun.types import Cell, Generate, Loglikelihood, MetricPlan, Plan, Request, Rolling
+from evalrun.types import Cell, Generate, Kind, Loglikelihood, MetricPlan, Plan, Request, Rolling
+
+MOST_SHOWN = 1000  # characters of a continuation
 
 
 def run(context: Context) -> Outcome:
@@ -34,7 +36,8 @@ def run(context: Context) -> Outcome:
             if request.keys()[0][2] == 0:
                 print(_request_text(plan, first.cell, request))
             elif isinstance(request, Loglikelihood) and request.is_conditioned:
-                print(_continuation_text(request))
+                has_own = first.cell.prompt.context is not None
+                print(_request_text(plan, first.cell, request) if has_own else _continuation_text(request))
     return (3 if any(item.failure for item in prepared) else 0), [], plan.summary
 
 
@@ -48,12 +51,15 @@ def _cell_text(cell: Cell, n_docs: int, failure: str | None, backend: str) -> st
         f"  documents    {n_docs}" + (f" (limit {cell.limit})" if cell.limit is not None else ""),
         f"  few-shot     {cell.fewshot.n}",
         f"  requests     {', '.join(cell.kinds)}",
-        f"  n            {cell.n}  ({origins.get('n', 'default')})",
-        f"  temperature  {sampling.temperature:g}  ({origins.get('temperature', 'default')})",
-        f"  max_tokens   {sampling.max_tokens}  ({origins.get('max_tokens', 'task')})",
-        f"  top_p        {sampling.top_p:g}; {_others(cell, backend)}",
-        f"  scorer       {cell.extract or 'exact text'}",
     ]
+    if Kind.GENERATE.value in cell.kinds:  # nothing is drawn otherwise, and no text is judged
+        lines += [
+            f"  n            {cell.n}  ({origins.get('n', 'default')})",
+            f"  temperature  {sampling.temperature:g}  ({origins.get('temperature', 'default')})",
+            f"  max_tokens   {sampling.max_tokens}  ({origins.get('max_tokens', 'task')})",
+            f"  top_p        {sampling.top_p:g}; {_others(cell, backend)}",
+            f"  scorer       {cell.extract or 'exact text'}",
+        ]
     lines += [f"  metric       {_metric_text(m)}" for m in cell.metrics]
     if failure is not None:
         lines.append(f"  FAILED       {visible(failure)}")
@@ -90,7 +96,9 @@ def _request_text(plan: Plan, cell: Cell, request: Request) -> str:
 
 
 def _continuation_text(request: Loglikelihood) -> str:
-    return f"continuation {request.index}: {visible(repr(request.continuation))}"
+    text = request.continuation
+    more = f"... ({len(text)} characters)" if len(text) > MOST_SHOWN else ""
+    return f"continuation {request.index}: {visible(repr(text[:MOST_SHOWN]))}{more}"
 
 
 def _prompt_text(plan: Plan, request: Request) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,7 +50,8 @@ class Prepared:
 class Outcome:
     """How asking one cell ended. n_missing: keys without any row; n_failed: rows that are failures.
 
-    max_error_rate: the share of failures that is allowed.
+    max_error_rate: the share of failures that is allowed. share_lost: of the documents of a kind of log-probabilities,
+    those that lack some; the largest over the kinds.
     """
 
     task: str
@@ -58,12 +60,14 @@ class Outcome:
     n_missing: int
     failure: str | None = None
     max_error_rate: float = 0.0
+    share_lost: float = 0.0
 
     @property
     def is_whole(self) -> bool:
-        """True where every row is there and no more of them failed than is allowed."""
+        """True where every row is there, and no more rows failed and documents are lost than is allowed."""
         allowed = self.max_error_rate * (self.n_rows + self.n_missing)
-        return self.failure is None and not self.n_missing and self.n_failed <= allowed
+        is_enough = self.n_failed <= allowed and self.share_lost <= self.max_error_rate
+        return self.failure is None and not self.n_missing and is_enough
 
     def line(self) -> str:
         """One line for people."""
@@ -208,11 +212,18 @@ def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> O
         log.line(f"{len(wanted)} rows wanted, {len(missing)} to ask for")
         failure = _ask_missing(plan, item, missing, writer, progress, log) if missing else None
         lost = len(wanted) - len(writer.stored_keys() & set(wanted))
-        failed = len(writer.failed_keys() & set(wanted))
+        failed = writer.failed_keys() & set(wanted)
         writer.finalize(_document_order(item, run_folder, plan.model.name))
     result_store.write_times(run_folder, plan.model.name, name, {"infer_s": perf_counter() - started})
-    log.line(f"done: {len(wanted) - lost} rows, {failed} failed, {lost} never written")
-    return Outcome(name, len(wanted) - lost, failed, lost, failure, plan.max_error_rate)
+    log.line(f"done: {len(wanted) - lost} rows, {len(failed)} failed, {lost} never written")
+    share = _share_lost(failed, len(item.docs))
+    return Outcome(name, len(wanted) - lost, len(failed), lost, failure, plan.max_error_rate, share)
+
+
+def _share_lost(failed: Iterable[Key], n_docs: int) -> float:
+    """The share of documents that a failed row of log-probabilities loses, for the kind that loses most."""
+    lost = Counter(kind for _, kind in {(doc_id, kind) for doc_id, kind, _, _ in failed})
+    return max((n / n_docs for kind, n in lost.items() if kind != Kind.GENERATE.value), default=0.0)
 
 
 def _document_order(item: Prepared, run_folder: Run, model: str) -> list[str]:

@@ -64,7 +64,7 @@ def read(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> 
     answers = predictions.read_answers(run_folder, model, cell.name) if has_rows else None
     needed = max(m.n for m in cell.metrics)
     stored_n = _stored_n(answers, cell.n)
-    if needed > stored_n:
+    if needed > stored_n and not (is_eval and Kind.GENERATE.value in _never(kinds, cell)):
         raise Fault(_too_few(run_folder, cell, needed, stored_n))
     saved = Saved(docs, {}, {}, {}, [], notes=_notes_of(answers), is_prefix=len(docs) < len(every))
     if Kind.GENERATE.value in kinds:
@@ -75,13 +75,17 @@ def read(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> 
     if Kind.ROLLING.value in kinds:
         saved = _with_rolls(saved, _rows(run_folder, model, cell, Kind.ROLLING))
     if saved.holes and is_eval:
-        never = [kind for kind in kinds if kind not in cell.kinds]
-        if never:
+        if never := _never(kinds, cell):
             raise Fault(_never_asked(run_folder, cell, never))
         raise Fault(f"{run_folder.path}: {hole_text(cell, saved, reason)}. --resume asks for the missing rows.")
     if answers is not None and set(kinds) - {Kind.GENERATE.value}:
         saved = replace(saved, remarks=(*saved.remarks, *_engine(answers.metadata)))
     return saved
+
+
+def _never(kinds: Sequence[str], cell: Cell) -> list[str]:
+    """The kinds that the run never asked."""
+    return [kind for kind in kinds if kind not in cell.kinds]
 
 
 _SCORED = (Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED)
@@ -239,15 +243,22 @@ def _too_few(run_folder: Run, cell: Cell, needed: int, stored: int) -> str:
     )
 
 
+_MISSING = {
+    Kind.GENERATE.value: "sample",
+    Kind.LOGLIKELIHOOD.value: "choice",
+    Kind.UNCONDITIONED.value: "unconditioned choice",
+    Kind.ROLLING.value: "text",
+}
+
+
 def hole_text(cell: Cell, saved: Saved, reason: str | None) -> str:
     """What is missing, and why, in one sentence."""
     wanted = saved.n_rows + len(saved.holes)
-    words = {Kind.GENERATE.value: "sample", Kind.ROLLING.value: "text"}
-    first = ", ".join(f"{d} {words.get(kind, 'choice')} {i}" for d, kind, i, _ in saved.holes[:5])
+    first = ", ".join(f"{d} {_MISSING[kind]} {i}" for d, kind, i, _ in saved.holes[:5])
     why = f" ({reason.rstrip('.')})" if reason else ""
     of = f"{len(saved.docs)} documents x {cell.n} samples"
     if set(saved.answers) != {Kind.GENERATE}:
-        of = f"{len(saved.docs)} documents, {' and '.join(kind.value for kind in saved.answers)}"
+        of = f"{len(saved.docs)} documents, {' and '.join(kinds_of(cell.metrics))}"
     return (
         f"task {cell.name} wants {wanted} rows ({of}) and holds "
         f"{saved.n_rows}{why}, so nothing is scored; the first of {len(saved.holes)} missing: {first}"

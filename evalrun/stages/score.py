@@ -143,6 +143,7 @@ def _record(
 ) -> Record:
     flat = [s for rows in saved.statuses.values() for row in rows for s in row]
     n_failed = saved.n_failed
+    lacking = [item for item in scored if _is_lacking(item, plan.max_error_rate)]
     n_unscored = max(
         [j.n_unscored for j in judged.values()] + [item.n_error - item.n_failed for item in scored], default=0
     )
@@ -158,8 +159,10 @@ def _record(
         log = _log_name(Run(Path(plan.run_dir)), "eval", plan.model.name, cell)
     elif n_failed:
         log = blank.log
-    if counts.n_error > plan.max_error_rate * saved.n_rows:
-        state, reason = "incomplete", _too_many(n_failed, n_unscored, saved.n_rows, plan.max_error_rate)
+    if lacking or counts.n_error > plan.max_error_rate * saved.n_rows:
+        state, reason = "incomplete", _too_many(n_failed, n_unscored, saved.n_rows, len(flat), lacking)
+        reason += f", more than max_error_rate={plan.max_error_rate:g} allows"
+        reason += "; --resume asks for the failed ones again" if n_failed else ""
     if wrong := contradictions(scored):
         state, reason = "failed", f"numbers contradict each other, which is a fault of evalrun: {'; '.join(wrong)}"
     return replace(
@@ -178,11 +181,18 @@ def _record(
     )
 
 
-def _too_many(n_failed: int, n_unscored: int, total: int, rate: float) -> str:
-    parts = [f"{n_failed} of {total} requests failed"] if n_failed else []
-    parts += [f"{n_unscored} of {total} samples could not be scored"] if n_unscored else []
-    way_out = "; --resume asks for the failed ones again" if n_failed else ""
-    return f"{' and '.join(parts)}, more than max_error_rate={rate:g} allows{way_out}"
+def _is_lacking(item: Scored, rate: float) -> bool:
+    """Whether a metric of log-probabilities lacks too many documents: one failed choice of many loses its document."""
+    return item.metric.reads is not Kind.GENERATE and item.n_error > rate * len(item.docs)
+
+
+def _too_many(n_failed: int, n_unscored: int, n_rows: int, n_samples: int, lacking: Sequence[Scored]) -> str:
+    parts = [f"{n_failed} of {n_rows} requests failed"] if n_failed else []
+    parts += [f"{n_unscored} of {n_samples} samples could not be scored"] if n_unscored else []
+    worst = max(lacking, key=lambda item: item.n_error, default=None)
+    if n_failed and worst is not None:
+        parts += [f"{worst.plan.key} lacks {worst.n_error} of {len(worst.docs)} documents"]
+    return " and ".join(parts)
 
 
 def _notes(plan: Plan, cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
@@ -196,10 +206,11 @@ def _notes(plan: Plan, cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
     if cell.n > 1 and cell.sampling.temperature == 0:
         notes.append(f"n={cell.n} samples at temperature 0: equal samples, pass@k says no more than one sample")
     notes += no_verdicts(cell)
-    asked = plan.num_return_sequences or 1
-    if asked > 1 and Kind.GENERATE.value not in cell.kinds:
-        notes.append(
-            f"num_return_sequences={asked} draws samples; log-probabilities are asked once per choice or text"
-        )
+    said = {"num_return_sequences": plan.num_return_sequences or 1, **dict(cell.task_params)}
+    if Kind.GENERATE.value not in cell.kinds:
+        many = [f"{name}={value}" for name, value in said.items() if value != 1]
+        if many:
+            draw = "draws" if len(many) == 1 else "draw"
+            notes.append(f"{' and '.join(many)} {draw} samples; log-probabilities are asked once per choice or text")
     notes += remarks_of(scored, cell.name)
     return tuple(notes)

@@ -28,7 +28,8 @@ from evalrun.types import Cell, Doc, Generate, Key, Kind, Loglikelihood, Message
 
 QUESTION_NAMES = ("query", "choices", "letters", "subset", "is_first")
 ANSWER_NAMES = (*QUESTION_NAMES, "gold", "golds", "gold_letter")
-CHOICE_NAMES = (*QUESTION_NAMES, "choice", "letter", "index")
+OWN_NAMES = ("choice", "letter", "index")
+CHOICE_NAMES = (*QUESTION_NAMES, *OWN_NAMES)
 _GOLD_NAMES = frozenset(ANSWER_NAMES) - frozenset(QUESTION_NAMES)
 
 
@@ -97,13 +98,16 @@ def asked(cell: Cell, doc: Doc, examples: Sequence[Doc], system: str | None) -> 
     """
     prompt, kinds = cell.prompt, set(cell.kinds)
     is_choice = not kinds.isdisjoint((Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED))
-    return Asked(
+    made = Asked(
         messages=render(prompt, doc, examples, system) if Kind.GENERATE in kinds else (),
         contexts=render_contexts(prompt, doc, examples, system) if is_choice else (),
         continuations=_continuations(prompt, doc, bool(examples)) if is_choice else (),
         unconditioned=_unconditioned(prompt, doc) if Kind.UNCONDITIONED in kinds else (),
         text=rolling_text(prompt, doc) if Kind.ROLLING in kinds else None,
     )
+    if is_choice:
+        _refuse_equal_choices(prompt, doc)
+    return made
 
 
 def render(prompt: PromptPlan, doc: Doc, examples: Sequence[Doc], system: str | None) -> tuple[Message, ...]:
@@ -230,6 +234,19 @@ def _questions(prompt: PromptPlan, doc: Doc, n_choices: int, is_first: bool) -> 
     if prompt.context is None:
         return [_question(prompt, doc, is_first)] * n_choices
     return [_choice_filled(prompt.context, doc, i, is_first, "prompt.context") for i in range(n_choices)]
+
+
+def _refuse_equal_choices(prompt: PromptPlan, doc: Doc) -> None:
+    """Fault where all choices of a document ask the same: neither their continuation nor their context names them."""
+    if prompt.continuation is None or len(_options(doc)) < 2:
+        return
+    names = names_of(prompt.continuation, "prompt.continuation") | names_of(prompt.context or "", "prompt.context")
+    if names.isdisjoint(OWN_NAMES):
+        raise Fault(
+            f"prompt.continuation is the same for all {len(_options(doc))} choices of document {doc.id} of {doc.task}, and "
+            f"so is their context: all are equally likely. Name one of {', '.join(OWN_NAMES)} in prompt.continuation, or "
+            "in prompt.context where the continuation is the same for all."
+        )
 
 
 def _question(prompt: PromptPlan, doc: Doc, is_first: bool) -> str:
