@@ -134,6 +134,13 @@ def test_a_hole_withholds_the_average_and_is_named(bad: Record, named: str) -> N
     assert (row["metric"], row["value"], row["stderr"]) == ("accuracy", None, None)
 
 
+def test_many_holes_are_counted_and_some_named() -> None:
+    records = [record(f"mmlu:s{i}", state="failed", reason="no hub") for i in range(57)]
+    mmlu, _ = groups(records)
+    named = ", ".join(f"mmlu:s{i} is failed" for i in range(5))
+    assert mmlu.reason == f"no average over holes: {named} and 52 more"
+
+
 def test_a_hole_withholds_only_the_averages_that_it_belongs_to() -> None:
     records = [
         record("a", estimate(0.4)),

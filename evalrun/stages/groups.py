@@ -16,6 +16,8 @@ from evalrun.version import __version__
 _Key: TypeAlias = tuple[str, str, bool, str]
 """Shown name, unit, direction, and what tells two numbers of one name in one task apart: numbers that may be averaged."""
 
+MOST_NAMED = 5  # members that withhold an average
+
 
 def with_groups(records: Sequence[Record], is_weighted: bool = False) -> list[Record]:
     """The records, then their group rows."""
@@ -66,7 +68,8 @@ def _group(name: str, members: Sequence[Record], is_weighted: bool) -> Record:
             notes.append(f"{having[0][1].display} is over the {len(having)} of {len(members)} tasks that report it")
     if not numbers:
         reasons.update(dict.fromkeys(_hole(record) for record in blocked))
-    reason = f"no average over holes: {', '.join(reasons)}" if reasons else None
+    more = f" and {len(reasons) - MOST_NAMED} more" if len(reasons) > MOST_NAMED else ""
+    reason = f"no average over holes: {', '.join([*reasons][:MOST_NAMED])}{more}" if reasons else None
     modes = {record.mode for record in members}
     versions = "|".join(_dated(record) for record in members)
     return Record(

@@ -13,7 +13,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from evalrun.types import DatasetPlan, Pairs
 
 PACKAGE = "package:"
 DATA = Path(__file__).parent / "data"
+AWAY_S = 300.0  # how long a hub that could not be reached is not tried again
 _FORMS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -272,11 +275,36 @@ def _load_hub(dataset: DatasetPlan) -> Rows:
         ) from error
     source = "/".join(part for part in (dataset.path, dataset.name, dataset.split) if part)
     try:
-        data = datasets.load_dataset(dataset.path, dataset.name, split=dataset.split, revision=dataset.revision)
-        rows: list[dict[str, Any]] = data.to_list()
+        with _as_reachable(datasets):
+            data = datasets.load_dataset(dataset.path, dataset.name, split=dataset.split, revision=dataset.revision)
+            rows: list[dict[str, Any]] = data.to_list()
     except _hub_errors(datasets) as error:
         raise _hub_fault(dataset, error) from error
     return Rows(rows, range(len(rows)), tuple(data.column_names), digest_of(rows), visible(source))
+
+
+_away: list[float] = []  # when a hub could last not be reached, by the monotonic clock
+
+
+@contextmanager
+def _as_reachable(datasets: Any) -> Iterator[None]:
+    """While the hub is away, the local cache alone is asked: each try takes 24 s to fail, and tasks have 57 subsets."""
+    from huggingface_hub import constants
+
+    switches = [(datasets.config, "HF_HUB_OFFLINE"), (constants, "HF_HUB_OFFLINE")]
+    before = [getattr(module, name) for module, name in switches]
+    if _away and time.monotonic() - _away[-1] < AWAY_S:
+        for module, name in switches:
+            setattr(module, name, True)
+    try:
+        yield
+    except ConnectionError:
+        if not any(before):
+            _away.append(time.monotonic())
+        raise
+    finally:
+        for (module, name), value in zip(switches, before, strict=True):
+            setattr(module, name, value)
 
 
 def _hub_errors(datasets: Any) -> tuple[type[BaseException], ...]:
