@@ -110,6 +110,8 @@ class Client:
         Waiting for a free place or for the rate is not part of the request's time limit. An endpoint that takes no
         connection costs no attempt while there is another.
         """
+        if self.is_over:  # the run ends: nothing more is sent while it does
+            return
         body = call.body
         fault: AttemptFailed | None = None
         endpoint: Endpoint | None = None
