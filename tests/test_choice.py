@@ -80,6 +80,9 @@ def test_ties_and_broken_scores_are_counted_and_said() -> None:
     )
     second = make_metric("recall_at_2").score_batch([doc] * 6, [Choices(each) for each in scores], [()] * 6)
     assert [row[1] for row in second] == [0, 1, 0, 0, 0, 0], "the tie that matters is the one at the cut"
+    assert make_metric("recall_at_2").notes(matrix_of(make_metric("recall_at_2"), second))[-1] == (
+        "3 of 6 documents have 2 choices or fewer, which cannot be wrong"
+    )
 
 
 @pytest.mark.parametrize(

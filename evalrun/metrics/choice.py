@@ -63,8 +63,8 @@ class MeanOverChoices(ChoiceMetric):
         """[documents]: the value of each document that has an answer; the others are wrong (0)."""
 
     def notes(self, matrix: Matrix) -> tuple[str, ...]:
-        """Documents with ties, with scores that are no number, with one choice only."""
-        return choice_notes(matrix)
+        """Documents with ties, with scores that are no number, with too few choices to be wrong."""
+        return choice_notes(matrix, self.cut)
 
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         return self.score_batch([doc], [answer], [verdicts])[0]

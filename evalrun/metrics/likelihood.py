@@ -152,13 +152,17 @@ def check_word(metric: Metric, name: str, value: object, allowed: Iterable[objec
         raise Fault(f"Metric {metric.name!r}: {name} must be one of {ways}; got {visible(repr(value))}.")
 
 
-def choice_notes(matrix: Matrix) -> tuple[str, ...]:
-    """What a reader should know of the scores behind a number; reads is_tied, n_broken and n_choices."""
+def choice_notes(matrix: Matrix, cut: int = 1) -> tuple[str, ...]:
+    """What a reader should know of the scores behind a number; reads is_tied, n_broken and n_choices.
+
+    cut: how many of the best choices are looked at for a gold.
+    """
     total = len(matrix["n_choices"])
+    few = "one choice only" if cut == 1 else f"{cut} choices or fewer"
     cases = (
         (np.count_nonzero(matrix["is_tied"]), "have equally likely best choices; the lower index was taken"),
         (np.count_nonzero(matrix["n_broken"]), "have a score that is no number; such a choice never wins"),
-        (np.count_nonzero(np.asarray(matrix["n_choices"]) == 1), "have one choice only, which cannot be wrong"),
+        (np.count_nonzero(np.asarray(matrix["n_choices"]) <= cut), f"have {few}, which cannot be wrong"),
     )
     return tuple(f"{count} of {total} documents {what}" for count, what in cases if count)
 

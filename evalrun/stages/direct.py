@@ -145,7 +145,12 @@ def _check(metric: Metric, scorer: Scorer | None, given: Sequence[Given]) -> Non
         if reason is None and scorer is not None and each.verdicts is None:
             reason = scorer.check_doc(each.doc)
         if reason is not None:
-            raise Fault(f"Metric {metric.name}: {reason}.")
+            where = (
+                ""
+                if each.doc.gold
+                else " Golds are read from golds (texts) or gold_index (places among the choices)."
+            )
+            raise Fault(f"Metric {metric.name}: {reason}.{where}")
 
 
 def _verdicts(scorer: Scorer | None, given: Sequence[Given]) -> tuple[list[tuple[Verdict, ...]], tuple[str, ...]]:
