@@ -73,7 +73,7 @@ def test_every_field_of_type_text_is_quoted() -> None:
 @pytest.mark.parametrize("group", files.GROUPS)
 def test_own_files_keep_the_rules(group: str) -> None:
     for name, path in places.names(group).items():
-        files.check_file(group, name, path)
+        files.check_file(group, name, path, places.names("task"))
 
 
 # ---- the user's files -----------------------------------------------------------------------------------------
@@ -171,6 +171,25 @@ BAD_FILES: list[tuple[str, str, str]] = [
         "task__mine",
         GOOD + "sampling: {stop: [1]}\n",
         "tasks.mine.sampling.stop is text, but YAML reads 1 as a number.",
+    ),
+    (
+        "task__mine",
+        GOOD + "metrics: [mrr, exact_match]\n",
+        "mine.yaml:3: tasks.mine.metrics holds `key: value` lines; got a list. Write {mrr: {}, exact_match: {}}.",
+    ),
+    (
+        "task__mine",
+        GOOD + "metrics: [mrr: {}]\n",
+        "mine.yaml:3: tasks.mine.metrics holds `key: value` lines; got a list.",
+    ),
+    ("task__mine", GOOD + "metrics: mrr\n", "tasks.mine.metrics holds `key: value` lines; got mrr. Write {mrr: {}}."),
+    ("task__mine", GOOD + "prompt: null\n", "mine.yaml:3: tasks.mine.prompt holds `key: value` lines; got null."),
+    ("task__mine", GOOD + "generative: [a]\n", "mine.yaml:3: tasks.mine.generative is one text; got a list."),
+    ("task__mine", GOOD + "source: {a: b}\n", "mine.yaml:3: tasks.mine.source is one text; got `key: value` lines."),
+    (
+        "task__mine",
+        GOOD + "generative: mmlu_generativ\n",
+        "There is no task 'mmlu_generativ' in ",
     ),
     (
         "task__mine",

@@ -210,11 +210,11 @@ def test_a_chat_server_is_refused_and_the_generative_task_named(
 ) -> None:
     words = [w for w in bench("loglikelihood_acc: {}") if not w.startswith("model")]
     task = tmp_path / "mine" / "task" / "sums.yaml"
-    task.write_text(task.read_text() + "generative: sums_generative\n")
+    task.write_text(task.read_text() + "generative: mmlu_generative\n")
     ran = evalrun(*words, "model=vllm_server")
     assert ran.code == 2
     assert "backend openai_chat answers only generated texts" in ran.err
-    assert "task=sums_generative" in ran.err
+    assert "task=mmlu_generative" in ran.err
     assert not (tmp_path / "outputs").exists()
 
 

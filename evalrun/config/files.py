@@ -6,7 +6,7 @@ the text 1.1 and `system: no` for the text False.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import yaml  # type: ignore[import-untyped]
 
 from evalrun.config import places
 from evalrun.config.keys import Kind, kind, unknown_key
-from evalrun.errors import Fault, visible
+from evalrun.errors import Fault, unknown, visible
 from evalrun.metrics import METRICS
 
 GROUPS = ("task", "model", "suite", "metric", "dataset", "judge", "summary")
@@ -35,11 +35,11 @@ def check(config_dir: str | None) -> None:
                     f"metric {name} exists twice: as a metric of evalrun and as the file {path}. Rename the file."
                 )
             if not path.is_relative_to(own[0]) and not path.is_relative_to(own[1]):
-                check_file(group, name, path)
+                check_file(group, name, path, places.names("task", config_dir))
 
 
-def check_file(group: str, name: str, path: Path) -> None:
-    """Look at the keys and values of one file."""
+def check_file(group: str, name: str, path: Path, tasks: Collection[str] = ()) -> None:
+    """Look at the keys and values of one file. tasks: the names of all tasks."""
     root = _read(path)
     if root is None:
         return
@@ -55,6 +55,14 @@ def check_file(group: str, name: str, path: Path) -> None:
         what = kind(dotted)
         if what is None:
             raise unknown_key(dotted, f"{path}:{_line(key)}")
+        if what in (Kind.section, Kind.mapping):
+            raise Fault(
+                f"{path}:{_line(key)}: {dotted} holds `key: value` lines; got {_shown(node)}.{_as_mapping(dotted, node)}"
+            )
+        if what is Kind.text and not isinstance(node, yaml.ScalarNode):
+            raise Fault(f"{path}:{_line(key)}: {dotted} is one text; got {_shown(node)}.")
+        if group == "task" and dotted == f"{prefix}.generative":
+            _check_variant(node, path, tasks)
         for scalar in _texts(what, node):
             word = _WORDS.get(scalar.tag.rpartition(":")[2])
             if word is not None:
@@ -72,6 +80,21 @@ def _walk(rows: list[tuple[Any, Any]], prefix: str) -> Iterator[tuple[str, Any, 
             yield from _walk(node.value, dotted)
         else:
             yield dotted, key, node
+
+
+def _check_variant(node: Any, path: Path, tasks: Collection[str]) -> None:
+    """Fault for a generative variant that does not exist: whoever has a chat server alone is sent there."""
+    if isinstance(node, yaml.ScalarNode) and not node.tag.endswith(":null") and node.value not in tasks:
+        raise unknown("task", node.value, tasks, f"{path}:{_line(node)} (generative)")
+
+
+def _as_mapping(dotted: str, node: Any) -> str:
+    """How a list of metrics, or one name, is written in a task's file."""
+    nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    names = [str(each.value) for each in nodes if isinstance(each, yaml.ScalarNode) and each.tag.endswith(":str")]
+    if not dotted.endswith(".metrics") or len(names) < len(nodes):
+        return ""
+    return f" Write {{{', '.join(f'{visible(name)}: {{}}' for name in names)}}}."
 
 
 def _texts(what: Kind, node: Any) -> list[Any]:
@@ -134,4 +157,8 @@ def _line(node: Any) -> int:
 
 
 def _shown(node: Any) -> str:
-    return visible(str(node.value)[:60]) if isinstance(node, yaml.ScalarNode) else "a list"
+    return (
+        visible(str(node.value)[:60])
+        if isinstance(node, yaml.ScalarNode)
+        else ("a list" if isinstance(node, yaml.SequenceNode) else "`key: value` lines")
+    )
