@@ -355,3 +355,14 @@ def test_missing_choices_of_both_kinds_are_told_apart(evalrun: Evalrun, write: W
     assert ran.code == 2
     assert "wants 32 rows (4 documents, loglikelihood and unconditioned) and holds 7" in ran.err
     assert "unconditioned choice 3" in ran.err
+
+
+def test_remarks_name_the_metric_that_they_are_about(evalrun: Evalrun, write: Write, tmp_path: Path) -> None:
+    """Without the question, PMI has nothing but ties; the likelihoods themselves have none."""
+    words = write("loglikelihood_acc: {}, acc_norm_pmi: {}")
+    ran = evalrun(*words)
+    assert ran.code == 0, ran.err
+    tied = "task t: 4 of 4 documents have equally likely best choices; the lower index was taken"
+    assert f"{tied} (acc_norm_pmi)" in ran.out
+    alone = evalrun(*words, "metric=acc_norm_pmi")
+    assert f"{tied}.\n" in alone.out

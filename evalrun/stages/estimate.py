@@ -198,11 +198,10 @@ def _estimate(
 
 def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
     """What a reader of the numbers of a task must know of them: overflow, NaN, few clusters, no rerun error."""
-    lines: list[str] = []
+    notes = [item.metric.notes(item.matrix) if item.n_scored else () for item in scored]
+    lines = [f"task {task}: {line}" for line in _named(scored, notes)]
     rerun_open = []
-    for item in scored:
-        own = item.metric.notes(item.matrix) if item.n_scored else ()
-        lines += [f"task {task}: {line}" for line in own]
+    for item, own in zip(scored, notes, strict=True):
         for output, error in zip(item.metric.outputs(), item.errors, strict=True):
             name = naming.display_name(item.metric, output, item.plan.given, item.plan.is_service)
             if error.is_overflow and not own:
@@ -219,6 +218,15 @@ def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
     if rerun_open:
         lines.append(f"rerun error of {', '.join(rerun_open)}: not estimable; it needs n >= 2k samples (avg@n: two)")
     return lines
+
+
+def _named(scored: Sequence[Scored], notes: Sequence[Sequence[str]]) -> list[str]:
+    """Each note once, with the metrics that it is about where it is not about all."""
+    about: dict[str, list[str]] = {}
+    for item, own in zip(scored, notes, strict=True):
+        for line in own:
+            about.setdefault(line, []).append(item.plan.key)
+    return [line if len(keys) == len(scored) else f"{line} ({', '.join(keys)})" for line, keys in about.items()]
 
 
 def matrix_of(metric: Metric, rows: Sequence[tuple[Statistic, ...]]) -> dict[str, Any]:
