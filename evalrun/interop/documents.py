@@ -49,7 +49,7 @@ class Given:
         match kind:
             case Kind.GENERATE:
                 return self.samples
-            case Kind.LOGLIKELIHOOD:
+            case Kind.LOGLIKELIHOOD | Kind.UNCONDITIONED:  # one answer holds both
                 return self.choices
             case Kind.ROLLING:
                 return self.roll
