@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from evalrun.store import predictions
+from evalrun.store.docs import read_docs
 from evalrun.store.layout import Run
 from tests.conftest import Evalrun, results_of, run_folders, values_of
 
@@ -224,3 +225,45 @@ def test_a_dry_run_shows_context_and_continuations(evalrun: Evalrun, bench: Benc
     assert "requests: 32 answers in all" in ran.out
     assert "continuation 1: ' 1'" in ran.out
     assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.hf
+def test_all_kinds_on_a_real_model_in_one_run(evalrun: Evalrun, bench: Bench, tmp_path: Path) -> None:
+    """Texts, choices, choices without their question and whole texts by one engine; each number by a plain pass too."""
+    import torch
+
+    from evalrun import backends
+    from evalrun.plan import find
+
+    words = [word for word in bench() if not word.startswith("model")]
+    ran = evalrun(*words, "model=smollm2", "model.max_tokens=2", "limit=2")
+    assert ran.code == 0, ran.err
+    (run,) = run_folders(tmp_path)
+    assert set(values_of(run)) == {
+        "accuracy", "loglikelihood_acc", "loglikelihood_acc_norm", "acc_norm_pmi", "word_perplexity"
+    }  # fmt: skip
+    assert "log-probabilities were made in float32 (transformers)" in ran.out
+    engine: Any = backends.create(find.load(run).plan.model)
+    engine.start()
+    tokenizer, net = engine._rendering().tokenizer, engine._net
+
+    def plain(context: str, text: str) -> float:
+        before = tokenizer.encode(context) if context else [tokenizer.bos_token_id]
+        ids = [*before, *tokenizer.encode(text)]
+        with torch.inference_mode():
+            rows = torch.log_softmax(net(torch.tensor([ids])).logits[0].double(), dim=-1)
+        return float(sum(rows[place - 1, ids[place]] for place in range(len(before), len(ids))))
+
+    docs = {s.doc.id: s.doc for s in read_docs(Run(run), "smollm2", "sums")}
+    rows = predictions.read(Run(run), "smollm2", "sums").rows
+    assert len(rows) == 2 * (1 + 3 + 3 + 1)
+    for row in rows:
+        doc = docs[row.doc_id]
+        match row.kind:
+            case "generate":
+                assert row.text
+            case "rolling":
+                assert row.logprob == pytest.approx(plain("", doc.query), abs=1e-3)
+            case kind:
+                context = doc.query if kind == "loglikelihood" else ""
+                assert row.logprob == pytest.approx(plain(context, " " + doc.choices[row.index]), abs=1e-4)
