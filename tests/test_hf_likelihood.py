@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -336,14 +335,6 @@ def test_rows_come_as_soon_as_they_are_there(tiny: HfBackend) -> None:
     )
     assert len(seen) == 8
     assert len(set(seen)) > 4
-
-
-@pytest.fixture(scope="module")
-def smollm2() -> Iterator[HfBackend]:
-    backend = HfBackend(SMOLLM2)
-    backend.start()
-    yield backend
-    backend.close()
 
 
 @pytest.mark.hf

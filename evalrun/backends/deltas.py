@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +33,7 @@ class Choice:
         return whole(self.thought) if self.thought else None
 
 
-class AnswerStream:
+class AnswerStream(ABC):
     """The state of one attempt: choices by index, usage, whether the end was announced.
 
     Where the text of an event stands is what the two APIs differ in: see `_take_text`.
@@ -117,8 +118,9 @@ class AnswerStream:
             shown = f"{chunk.get('choices')!r:.300}"
             raise AttemptFailed("malformed", f"the choices of an event are not JSON objects: {shown}") from fault
 
+    @abstractmethod
     def _take_text(self, choice: Choice, part: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """Add what a part of an event brings to its choice."""
 
     def is_complete(self, index: int = 0) -> bool:
         """True where answer `index` has come whole: it has a finish_reason, or [DONE] came after content."""

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, assert_never
 
-from evalrun.backends import local
 from evalrun.backends.base import Sink, failed
 from evalrun.backends.chat import Chat, chat_for
 from evalrun.types import Generate, Loglikelihood, ModelPlan, Reply, Rolling, Status
@@ -343,11 +342,6 @@ def shared_length(first: tuple[int, ...], second: tuple[int, ...]) -> int:
         else:
             high = middle
     return low
-
-
-def load_encoder(model: ModelPlan, path: str, most_tokens: int | None) -> Encoder:
-    """An encoder with the tokenizer of the model, or of `path`."""
-    return Encoder(model, local.load_tokenizer(model, path), most_tokens)
 
 
 def _refusal(row: Reply, error_type: str, message: str) -> Reply:

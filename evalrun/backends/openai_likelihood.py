@@ -47,8 +47,11 @@ class PromptScorer:
         self._way: Way | None = None
         self._own: Any = None
 
-    def check(self) -> Way:
-        """How this server is asked. Fault where it tells no log-probabilities of a prompt, or not as the plan wants."""
+    def check(self, is_single_token: bool = False) -> Way:
+        """How this server is asked. Fault where it tells no log-probabilities of a prompt, or not as the plan wants.
+
+        is_single_token changes nothing: whoever scores prompts scores single tokens too.
+        """
         if self._way is None:
             self._way = run_loop(self._find_way())
         return self._way

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, assert_never
+from typing import Any, ClassVar, Protocol, assert_never
 
-from evalrun.backends.base import Sink, answered, failed
+from evalrun.backends import local
+from evalrun.backends.base import Sink, answered
 from evalrun.backends.client import Call, Times, send_all
 from evalrun.backends.deltas import AnswerStream
 from evalrun.backends.probe import find_servers
@@ -17,7 +19,7 @@ from evalrun.backends.reading import Reader, StreamReader
 from evalrun.backends.schedule import run_loop
 from evalrun.backends.server import ApiKey, Server, api_roots
 from evalrun.errors import Fault, unknown, visible
-from evalrun.types import Generate, Kind, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling, Status
+from evalrun.types import Generate, Kind, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling
 
 OUR_KEYS = (
     "model",
@@ -102,8 +104,19 @@ class Generation:
             )
 
 
-class ServiceBackend:
+class LikelihoodScorer(Protocol):
+    """Asks one server for log-probabilities."""
+
+    def check(self, is_single_token: bool) -> object:
+        """Fault where the server does not give them; is_single_token: only choices of one token are asked."""
+
+    def score(self, requests: Iterable[Loglikelihood | Rolling], sink: Sink) -> None:
+        """Every key of every request reaches the sink. TaskFailure after 20 equal refusals in a row."""
+
+
+class ServiceBackend(ABC):
     """A backend behind an OpenAI-like API. name: of the backend. route: where it asks. stream: how answers are read.
+    scorer: makes what asks for log-likelihoods, of (model, server, key, extra fields of the body).
 
     chat_modes: what model.chat may be, and chat_reason: why nothing else. Nothing is sent before start(); each run
     has its own loop and session.
@@ -112,6 +125,7 @@ class ServiceBackend:
     name: ClassVar[str]
     route: ClassVar[str]
     stream: ClassVar[type[AnswerStream]]
+    scorer: ClassVar[Callable[..., LikelihoodScorer]]
     chat_modes: ClassVar[tuple[str, ...]]
     chat_reason: ClassVar[str]
 
@@ -119,18 +133,19 @@ class ServiceBackend:
         self.model = model
         self._server: Server | None = None
         self._key: ApiKey | None = None
+        self._scorer: LikelihoodScorer | None = None
         api_roots(model.base_url)
         for place, url in enumerate(model.replicas):
             api_roots(url, f"model.replicas[{place}]")
         self._check_plan()
 
+    @abstractmethod
     def prompt_fields(self, messages: tuple[Message, ...]) -> dict[str, Any]:
         """The fields of the body that hold the prompt."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prompt_text(self, messages: tuple[Message, ...]) -> str:
         """The prompt as text."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Find the server and the model's name. Fault where it is not there, refuses us, or serves several."""
@@ -159,26 +174,30 @@ class ServiceBackend:
 
         Texts are asked for first, log-likelihoods after them.
         """
-        server, key = self._started()
+        server, _ = self._started()
         scored: list[Loglikelihood | Rolling] = []
         self.send(self._calls(server, requests, scored), sink)
         if scored:
-            self._score(server, key, scored, sink)
+            self._scoring().score(scored, sink)
 
     def send(self, calls: Iterable[Call], sink: Sink, route: str | None = None) -> None:
         """Send calls with all limits of the plan; rows go to the sink. route: another than the backend's own."""
         server, key = self._started()
         run_loop(send_all(self.model, server, key, route or self.route, calls, sink))
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Nothing is held between runs."""
 
-    def _score(self, server: Server, key: ApiKey, requests: Iterable[Loglikelihood | Rolling], sink: Sink) -> None:
-        """The log-likelihoods of a run. This API gives none: every key becomes a failure row."""
-        message = f"the backend {self.name} gives no log-probabilities of a prompt"
-        for request in requests:
-            ((doc_id, kind, index, turn),) = request.keys()
-            sink(failed(Reply(doc_id, kind, index, turn), Status.ERROR, "no_logprobs", message))
+    def check_scores(self, is_single_token: bool = False) -> None:
+        """Fault where the server does not give the log-probabilities that the run reads."""
+        self._scoring().check(is_single_token)
+
+    def _scoring(self) -> LikelihoodScorer:
+        """Made once: what the server can do is found out once."""
+        if self._scorer is None:
+            server, key = self._started()
+            self._scorer = type(self).scorer(self.model, server, key, local.plain(self.model.extra_body))
+        return self._scorer
 
     def _started(self) -> tuple[Server, ApiKey]:
         if self._server is None or self._key is None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
 from pathlib import Path
 
 from evalrun.deploy import supervisor
@@ -37,17 +35,4 @@ def _environment(pid: int) -> bytes:
 
 def end(home: Path, term_s: float, kill_s: float = supervisor.KILL_LIMIT_S) -> list[int]:
     """TERM to what is found, KILL after `term_s` seconds to what is then left; the pids that even that did not end."""
-    start = time.monotonic()
-    told: set[tuple[int, str]] = set()
-    while left := found(home):
-        elapsed = time.monotonic() - start
-        if elapsed > term_s + kill_s:
-            return sorted(left)
-        for pid, begun in left.items():
-            if elapsed >= term_s:
-                supervisor.signal_exactly(pid, begun, signal.SIGKILL)
-            elif (pid, begun) not in told:
-                supervisor.signal_exactly(pid, begun, signal.SIGTERM)
-                told.add((pid, begun))
-        time.sleep(0.02)
-    return []
+    return supervisor.end_all(lambda: found(home), supervisor.signal_exactly, term_s, kill_s)

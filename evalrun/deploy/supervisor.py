@@ -17,6 +17,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -70,6 +71,32 @@ def signal_exactly(pid: int, start: str, number: int) -> None:
         pass
     finally:
         os.close(handle)
+
+
+def end_all(
+    left: Callable[[], dict[int, str]],
+    send: Callable[[int, str, int], None],
+    term_s: float,
+    kill_s: float = KILL_LIMIT_S,
+) -> list[int]:
+    """TERM to what is left, KILL after `term_s` seconds to what then is; the pids left `kill_s` seconds after that.
+
+    left: pid -> start time of what still runs, asked again and again. send: (pid, start time, signal) -> None.
+    """
+    told: set[tuple[int, str]] = set()
+    start = time.monotonic()
+    while running := left():
+        elapsed = time.monotonic() - start
+        if elapsed > term_s + kill_s:
+            return sorted(running)
+        for pid, begun in running.items():
+            if elapsed >= term_s:
+                send(pid, begun, signal.SIGKILL)
+            elif (pid, begun) not in told:
+                send(pid, begun, signal.SIGTERM)
+                told.add((pid, begun))
+        time.sleep(0.02)
+    return []
 
 
 class Supervisor:
@@ -158,22 +185,8 @@ class Supervisor:
                 self.code = self.child.returncode = os.waitstatus_to_exitcode(status)
 
     def _end_all(self) -> list[int]:
-        """TERM to all, KILL to what is left after the limit; the pids that even that did not end."""
-        told: set[tuple[int, str]] = set()
-        start = time.monotonic()
-        term_s = float(self.order["stop_timeout_s"])
-        while left := self._left():
-            elapsed = time.monotonic() - start
-            if elapsed > term_s + KILL_LIMIT_S:
-                return sorted(left)
-            for pid, begun in left.items():
-                if elapsed >= term_s:
-                    self._send(pid, begun, signal.SIGKILL)
-                elif (pid, begun) not in told:
-                    self._send(pid, begun, signal.SIGTERM)
-                    told.add((pid, begun))
-            time.sleep(0.02)
-        return []
+        """End everything that came of the command; the pids that even KILL did not end."""
+        return end_all(self._left, self._send, float(self.order["stop_timeout_s"]))
 
     def _left(self) -> dict[int, str]:
         self._reap()
