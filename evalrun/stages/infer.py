@@ -114,13 +114,14 @@ def _prepare(plan: Plan, cell: Cell) -> Prepared:
 
 def _refuse_unjudgeable(cell: Cell, docs: Sequence[Doc]) -> None:
     """Fault for a document that a metric of the cell could never score, before anything is asked."""
+    is_scored = Kind.LOGLIKELIHOOD.value in cell.kinds
+    views = {Kind.LOGLIKELIHOOD: [prompt.as_scored(cell.prompt, doc) for doc in docs]} if is_scored else {}
     for item in cell.metrics:
         metric = make_metric(item.key, dict(item.params))
-        seen = [prompt.as_scored(cell.prompt, d) for d in docs] if metric.reads is Kind.LOGLIKELIHOOD else docs
         judges = [] if item.is_added else [metric.check_doc]
         if metric.has_scorer:
             judges.append(make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}").check_doc)
-        for doc in seen:
+        for doc in views.get(metric.reads, docs):
             reason = next((r for check in judges if (r := check(doc)) is not None), None)
             if reason is not None:
                 raise Fault(f"Task {cell.name}, row {doc.row + 1} of its dataset (document {doc.id}): {reason}")
