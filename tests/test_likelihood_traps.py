@@ -14,7 +14,7 @@ import pytest
 from evalrun.backends.hf import HfBackend
 from evalrun.errors import Fault
 from evalrun.types import Key, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling
-from tests.conftest import Evalrun, run_folders
+from conftest import Evalrun, run_folders
 
 MERGES = (("u", "n"), ("un", "b"), ("Ġ", "A"), ("a", "b"), ("ab", "c"), ("Ċ", "Ċ"), (":", "Ġ"))
 TEMPLATE = "{{ bos_token }}{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}[assistant]"
