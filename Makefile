@@ -18,6 +18,7 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --config-file tests/mypy.ini
 
 test-vllm: $(VENV_VLLM)/.vllm
 	$(VENV_VLLM)/bin/python -m pytest -m vllm tests/vllm

@@ -178,8 +178,9 @@ def _broad(file: Source) -> Iterator[tuple[int, str]]:
             is_raised_on = bool(node.body) and isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
             if is_broad and not is_raised_on:
                 yield node.lineno, f"a broad `except {kind}` away from the borders"
-        is_suppress = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress")
-        if is_suppress and any(ast.unparse(arg) in ("Exception", "BaseException") for arg in node.args):
+        if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("suppress"):
+            continue
+        if any(ast.unparse(arg) in ("Exception", "BaseException") for arg in node.args):
             yield node.lineno, "suppress(Exception) hides every fault"
 
 
@@ -203,10 +204,9 @@ def places(files: Sequence[Source]) -> list[str]:
     found = []
     for file in files:
         for node in ast.walk(file.tree):
-            is_by_name = isinstance(node, ast.Call) and re.search(
-                r"import_module$|^__import__$", ast.unparse(node.func)
-            )
-            if is_by_name and file.path not in BY_NAME:
+            by_name = r"import_module$|^__import__$"
+            is_other = file.path not in BY_NAME
+            if is_other and isinstance(node, ast.Call) and re.search(by_name, ast.unparse(node.func)):
                 found.append(f"{file.path}:{node.lineno}: an import by name, which no contract sees")
             if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0):
                 root = imported(node)[0].partition(".")[0]

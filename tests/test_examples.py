@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -117,7 +118,7 @@ def write_hub_rows(folder: Path) -> str:
     subjects = yaml.safe_load((ROOT / "tasks_yaml/task/mmlu.yaml").read_text("utf-8"))["subsets"]
     labelled = {"question": "What is 5 + 1?", "choices": {"text": ["6", "7"], "label": ["A", "B"]}, "answerKey": "A"}
     scene = {"activity_label": "Baking", "ctx_a": "A baker kneads.", "ctx_b": "he", "endings": ["rests.", "flies."]}
-    files = {
+    files: dict[str, list[dict[str, Any]]] = {
         "MMLU.jsonl": quiz,
         **{f"cais/mmlu/{subject}/dev.jsonl": quiz[:5] for subject in subjects},
         **{f"cais/mmlu/{subject}/test.jsonl": quiz[5:] for subject in subjects},
@@ -213,7 +214,7 @@ def test_readme_links_lead_somewhere() -> None:
 # ---- the log-likelihood tasks of docs/tasks.md, end to end -----------------------------------------------------
 
 # How likely saved models found each choice, or the text: by question, or by id where no context holds the question.
-LOGPROBS = {
+LOGPROBS: dict[str, dict[str, tuple[float, ...]]] = {
     "bird_letters": {"Which bird cannot fly?": (-1.0, -2.0, -3.0), "Which bird dives?": (-1.5, -2.5)},
     "gaps": {"ann": (-3.0, -4.0), "cup": (-5.0, -4.5)},
     "pages": {"A hare runs 3.5 km.": (-12.0,), "It sleeps, then it runs.": (-8.0,)},

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Evalrun, results_of, run_folders, values_of
 
 from evalrun.store import predictions
 from evalrun.store.docs import read_docs
 from evalrun.store.layout import Run
-from conftest import Evalrun, results_of, run_folders, values_of
 
 METRICS = "accuracy: {}, loglikelihood_acc: {}, loglikelihood_acc_norm: {}, acc_norm_pmi: {}, word_perplexity: {}"
 LOGPROBS = {0: (-3.0, -1.0, -2.0), 1: (-3.0, -1.0, -2.0), 2: (-3.0, -5.0, -2.0), 3: (-4.0, -2.5, -6.0)}

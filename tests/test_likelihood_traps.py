@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Evalrun, run_folders
 
 from evalrun.backends.hf import HfBackend
 from evalrun.errors import Fault
 from evalrun.types import Key, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling
-from conftest import Evalrun, run_folders
 
 MERGES = (("u", "n"), ("un", "b"), ("Ġ", "A"), ("a", "b"), ("ab", "c"), ("Ċ", "Ċ"), (":", "Ġ"))
 TEMPLATE = "{{ bos_token }}{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}[assistant]"

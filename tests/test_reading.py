@@ -85,7 +85,8 @@ def test_shares(is_percent: bool) -> None:
 
 @given(st.lists(st.integers(0, 50), min_size=4, max_size=4).filter(any))
 def test_law_shares_add_up_to_one(counts: list[int]) -> None:
-    (row,) = cells(0, [counted(3, *counts, 0)], SummarySettings(percent=False, digits=15))
+    always, mostly, unstable, never = counts
+    (row,) = cells(0, [counted(3, always, mostly, unstable, never, 0)], SummarySettings(percent=False, digits=15))
     assert sum(map(float, row[-4:])) == pytest.approx(1.0, abs=1e-12)
     assert [float(cell) * sum(counts) for cell in row[-4:]] == pytest.approx(counts, abs=1e-9)
 

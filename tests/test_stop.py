@@ -116,7 +116,7 @@ def test_a_process_that_is_gone(evalrun: Evalrun, tmp_path: Path) -> None:
     run = kept_by(tmp_path, gone())
     ran = evalrun("stop", "r")
     assert ran.code == 0, ran.err
-    assert "was gone already. State: terminated. 3 of 9 rows are saved; --resume" in ran.out
+    assert "was gone already. State: terminated. 3 of 9 rows are saved; the same command with --resume" in ran.out
     assert (stored(run).phase, stored(run).reason) == (Phase.TERMINATED, GONE)
 
 

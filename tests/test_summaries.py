@@ -128,12 +128,13 @@ def test_rouge_tokens(text: str, tokens: list[str]) -> None:
 
 
 def test_metric_hands_its_parameters_to_its_scorer() -> None:
-    metric = make_metric("rouge1", {"stemmer": "porter", "tokenizer": "char"})
-    scorer = make_scorer(metric.scorer, "number")
+    metric: Any = make_metric("rouge1", {"stemmer": "porter", "tokenizer": "char"})
+    scorer: Any = make_scorer(metric.scorer, "number")
     assert (scorer.name, scorer.stemmer, scorer.tokenizer) == ("rouge1", "porter", "char")
     assert make_metric("rouge1").scorer == "rouge1.v1"
     assert make_metric("rouge1", {"stemmer": True}) == make_metric("rouge1", {"stemmer": "porter"})
-    assert make_metric("rouge", {"stemmer": False}).stemmer is None
+    plain: Any = make_metric("rouge", {"stemmer": False})
+    assert plain.stemmer is None
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def read(argv: list[str]) -> Arguments:
             raw.append(word)
         else:
             raise _stray(word)
-    _load_own_metrics(raw)
+    load_own_metrics(raw)
     for override in _last_wins(raw):
         arguments.overrides += _rewritten(override, arguments.is_sweep)
     _refuse_contradictions(arguments)
@@ -82,7 +82,7 @@ def read(argv: list[str]) -> Arguments:
     return arguments
 
 
-def _load_own_metrics(raw: list[str]) -> None:
+def load_own_metrics(raw: list[str]) -> None:
     """Import the user's own metrics that the command line names, so that metric= may name them."""
     for override in raw:
         key, _, value = override.lstrip("+").partition("=")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from evalrun.cli.arguments import GROUPS, SHOWN, Arguments
 from evalrun.cli.jobs import Jobs
+from evalrun.cli.reopen import with_stored_settings
 from evalrun.cli.strings import elements, split
 from evalrun.config import files, places
 from evalrun.config.keys import Kind, kind, unknown_key
@@ -25,6 +26,7 @@ DEFAULT_TASK = "demo_math"
 def run(arguments: Arguments) -> int:
     """Compose and run every job of the command. Returns the exit code of all together."""
     files.check(arguments.config_dir)
+    arguments = with_stored_settings(arguments)
     _check_choices(arguments)
     _check_task_keys(arguments)
     if SHOWN & set(arguments.hydra_flags):

@@ -28,7 +28,7 @@ Settings (key=value)
 
 Flags
   --mode, -M MODE       all (default), infer, eval, viz
-  --reuse RUN           a run folder, its time stamp, or latest
+  --reuse RUN           a run folder, its time stamp, or latest: score it, show it, or go on with its settings
   --resume              go on with the newest run of the same address: only what is missing is asked
   --limit N             the first N documents
   --dry-run             plan, number of requests, one rendered prompt

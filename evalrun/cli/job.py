@@ -30,10 +30,14 @@ Outcome: TypeAlias = tuple[int, list[Record], Pairs]
 
 @dataclass(frozen=True)
 class Context:
-    """What a job is given. typed: overrides in order. folder: its place in a sweep. time: of its start."""
+    """What a job is given. typed: the command's overrides in order; overrides: those of this job alone.
+
+    folder: its place in a sweep. time: of its start.
+    """
 
     config: RunConfig
     typed: tuple[str, ...]
+    overrides: tuple[str, ...]
     yaml: str
     folder: Path | None
     time: str
@@ -133,7 +137,7 @@ def _serving(checked: Checked | None, run: Run, keeper: Keeper) -> Iterator[None
 
 
 def _new(context: Context) -> tuple[Plan, Plan]:
-    plan = planned(context)
+    plan = replace(planned(context), overrides=context.overrides)
     return plan, plan
 
 

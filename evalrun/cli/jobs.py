@@ -53,6 +53,7 @@ class Jobs:
         context = job.Context(
             config=config,
             typed=tuple(self.arguments.overrides),
+            overrides=self._job_overrides(),
             yaml=to_yaml(cfg),
             folder=self._job_folder(),
             time=f"{dt.datetime.now().astimezone():%Y%m%d_%H%M%S}",
@@ -67,6 +68,14 @@ class Jobs:
         if not any(task.metric_files for task in config.tasks.values()):
             return {}
         return {name: path.parent for name, path in places.names("task", self.arguments.config_dir).items()}
+
+    def _job_overrides(self) -> tuple[str, ...]:
+        """What the command says for this job: in a sweep, with its own choices."""
+        if self.sweep is None:
+            return tuple(self.arguments.overrides)
+        from hydra.core.hydra_config import HydraConfig
+
+        return tuple(HydraConfig.get().overrides.task)
 
     def _job_folder(self) -> Path | None:
         if self.sweep is None:

@@ -167,16 +167,18 @@ def _nothing(run: Seen, stored: State, left: str) -> str:
     if stored.phase.is_end:
         return f"{run.name} is {stored.phase}; there was nothing to stop.{left}"
     _settle(run, state.GONE)
-    return f"{run.name}: its process (pid {stored.pid}) was gone already. State: terminated.{left}{_way_on(stored)}"
+    return (
+        f"{run.name}: its process (pid {stored.pid}) was gone already. State: terminated.{left}{_way_on(run, stored)}"
+    )
 
 
 def _told(after: Seen, before: State, left: str) -> str:
     now = after.current or before
     if now.phase is Phase.FINISHED:
         return f"{after.name} had just finished; nothing was cut short.{left}"
-    return f"Stopped {after.name} (pid {before.pid}). State: {now.phase}.{left}{_way_on(now)}"
+    return f"Stopped {after.name} (pid {before.pid}). State: {now.phase}.{left}{_way_on(after, now)}"
 
 
-def _way_on(now: State) -> str:
+def _way_on(run: Seen, now: State) -> str:
     rows = f"{now.done} of {now.total} rows" if now.done is not None and now.total is not None else "Rows so far"
-    return f" {rows} are saved; --resume with the same settings goes on from there."
+    return f" {rows} are saved; the same command with --resume goes on from there, or evalrun --reuse {run.name}."

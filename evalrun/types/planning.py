@@ -179,4 +179,5 @@ class Plan:
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     deploy: DeployPlan | None = None  # only where a server is started by the run
+    overrides: tuple[str, ...] | None = None  # the settings as typed, ready to be composed again; None: not recorded
     metric_files: tuple[tuple[str, str, str], ...] = ()  # a user's own metrics: name, file, SHA-256 of the file

@@ -130,7 +130,7 @@ def hold(rows: list[Reply], by_forward: dict[Any, tuple[float, bool, int]]) -> N
 
 
 def test_what_the_server_can_do(completions: OpenaiCompletionsBackend) -> None:
-    way = completions._scoring().check(is_single_token=False)
+    way: Any = completions._scoring().check(is_single_token=False)
     assert (way.kind, way.has_token_ids) == ("prompt_logprobs", True)
 
 
@@ -155,7 +155,8 @@ def test_texts_sent_as_texts(url: str, by_forward: dict[Any, Any], monkeypatch: 
     backend = OpenaiCompletionsBackend(ModelPlan("m", "openai_completions", base_url=url, concurrency=4))
     rows = rows_of(backend, [*letters()[:8], *texts()])
     assert backend._scorer is not None
-    assert backend._scorer.check(is_single_token=False).kind == "text"
+    way: Any = backend._scorer.check(is_single_token=False)
+    assert way.kind == "text"
     hold(rows, by_forward)
 
 
