@@ -266,3 +266,29 @@ def test_every_text_survives_hydra(texts: list[str]) -> None:
 )
 def test_what_means_more_than_its_letters(word: str, value: str | None) -> None:
     assert read_back([word]) == [value]
+
+
+# ---- subsets --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "overrides"),
+    [
+        ("mmlu:anatomy", ["task=mmlu", "tasks.mmlu.subsets=['anatomy']"]),
+        ("[mmlu:anatomy,gsm8k,mmlu:astronomy]", ["task=[mmlu,gsm8k]", "tasks.mmlu.subsets=['anatomy','astronomy']"]),
+        (
+            "[mmlu:anatomy|2,mmlu:virology|2]",
+            ["task=[mmlu]", "tasks.mmlu.fewshot.n=2", "tasks.mmlu.subsets=['anatomy','virology']"],
+        ),
+    ],
+)
+def test_subsets_of_one_task_stand_together(task: str, overrides: list[str]) -> None:
+    assert read([f"task={task}"]).overrides == overrides
+
+
+@pytest.mark.parametrize(
+    "task", ["[mmlu:anatomy,mmlu:anatomy]", "[mmlu:anatomy,mmlu]", "[mmlu:anatomy|2,mmlu:virology]", "[mmlu,mmlu]"]
+)
+def test_subsets_that_do_not_go_together(task: str) -> None:
+    with pytest.raises(Fault, match="more than once"):
+        read([f"task={task}"])

@@ -333,3 +333,13 @@ def test_cf_015_asked_for_n() -> None:
 def test_metric_sets_and_single_metrics_go_together() -> None:
     metrics: dict[str, Any] = composed(read(["metric=[sampling,em]"]).overrides).metrics
     assert [w.key for w in wishes_of(metrics, [])] == ["pass_at_k", "cons_at_k", "avg_at_n", "exact_match"]
+
+
+def test_a_subset_that_the_task_does_not_list(evalrun: Evalrun, small: Bench) -> None:
+    """Known before anything is loaded; a list of one's own is not held against the file's."""
+    ran = evalrun("model=replay", f"model.path={small.answers}", "task=mmlu:astronmy")
+    assert ran.code == 2
+    assert "There is no subset 'astronmy' in task=mmlu:astronmy" in ran.err
+    assert "Did you mean 'astronomy'?" in ran.err
+    assert evalrun("--cfg", "job", "task=mmlu:astronomy").code == 0
+    assert evalrun("--cfg", "job", "task=mmlu", "tasks.mmlu.subsets=[alchemy]").code == 0

@@ -15,7 +15,7 @@ from evalrun.config.quoting import quoted
 from evalrun.errors import Fault, nearest, unknown, visible
 from evalrun.metrics import METRICS
 from evalrun.metrics.making import parameter_names
-from evalrun.metrics.naming import parse_metric, parse_task
+from evalrun.metrics.naming import TaskString, parse_metric, parse_task
 
 VALUE_FLAGS = {"--mode": "mode", "-M": "mode", "--reuse": "reuse", "--limit": "limit"}
 SWITCHES = {"--resume": "resume", "--dry-run": "dry_run", "--debug": "debug"}
@@ -35,13 +35,17 @@ SHOWN = {"--cfg", "-c", "--info", "-i", "--hydra-help", "--shell-completion", "-
 
 @dataclass
 class Arguments:
-    """The command line, read. overrides: in the order given, ready for Hydra. typed: the keys the user typed."""
+    """The command line, read. overrides: in the order given, ready for Hydra. typed: the keys the user typed.
+
+    subsets: (task, subset) of every task:subset.
+    """
 
     overrides: list[str] = field(default_factory=list)
     hydra_flags: list[str] = field(default_factory=list)
     flags: dict[str, str] = field(default_factory=dict)
     is_sweep: bool = False
     config_dir: str | None = None
+    subsets: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def typed(self) -> list[str]:
@@ -75,6 +79,8 @@ def read(argv: list[str]) -> Arguments:
             raise _stray(word)
     load_own_metrics(raw)
     for override in _last_wins(raw):
+        if override.startswith("task=") and not arguments.is_sweep:
+            arguments.subsets = _subsets(override.removeprefix("task="))
         arguments.overrides += _rewritten(override, arguments.is_sweep)
     _refuse_contradictions(arguments)
     # The model varies slowest in a sweep, so that one engine serves all its jobs.
@@ -237,16 +243,33 @@ def _task(value: str, is_sweep: bool) -> list[str]:
     if len(names) > 1 and not is_list:
         raise _ambiguous("task", value)
     plain, more = [], []
-    for element in names:
-        task = parse_task(element)
+    for task, subsets in _together([parse_task(element) for element in names]):
         plain.append(task.name)
         more += [f"+task_params.{task.name}.{k}={strings.hydra_value(v)}" for k, v in task.params.items()]
         if task.shots is not None:
             more.append(f"tasks.{task.name}.fewshot.n={task.shots}")
-        if task.subset is not None:
-            more.append(f"tasks.{task.name}.subsets=[{quoted(task.subset)}]")
+        if subsets:
+            more.append(f"tasks.{task.name}.subsets=[{','.join(quoted(subset) for subset in subsets)}]")
     _refuse_twice("task", plain)
     return [_listed("task", plain, is_list), *more]
+
+
+def _together(tasks: list[TaskString]) -> list[tuple[TaskString, list[str]]]:
+    """Each task with its subsets: `a:x,a:y` with equal parameters is one task of two subsets."""
+    found: dict[object, tuple[TaskString, list[str]]] = {}
+    for place, task in enumerate(tasks):
+        is_part = task.subset is not None
+        key = (task.name, repr(task.params), task.shots) if is_part else place
+        subsets = found.setdefault(key, (task, []))[1]
+        if is_part and task.subset in subsets:
+            _refuse_twice("task", [f"{task.name}:{task.subset}"] * 2)
+        subsets += [task.subset] if task.subset is not None else []
+    return list(found.values())
+
+
+def _subsets(value: str) -> list[tuple[str, str]]:
+    named = [parse_task(element) for element in strings.elements(value, "task")[0]]
+    return [(task.name, task.subset) for task in named if task.subset is not None]
 
 
 def _metric(value: str, is_sweep: bool) -> list[str]:

@@ -28,6 +28,7 @@ def run(arguments: Arguments) -> int:
     files.check(arguments.config_dir)
     arguments = with_stored_settings(arguments)
     _check_choices(arguments)
+    _check_subsets(arguments)
     _check_task_keys(arguments)
     if SHOWN & set(arguments.hydra_flags):
         return _show(arguments)
@@ -104,6 +105,16 @@ def _check_choices(arguments: Arguments) -> None:
         for name in names:
             if name not in known:
                 raise unknown(group, name, known - {"task"} if group == "metric" else known, f"{group}={value}")
+
+
+def _check_subsets(arguments: Arguments) -> None:
+    """Fault for a subset that the task file does not list. tasks.NAME.subsets sets another list, for own data."""
+    known = places.names("task", arguments.config_dir)
+    for name, subset in arguments.subsets:
+        listed = files.subsets(known[name])
+        if listed and subset not in listed:
+            where = f"task={name}:{subset} (tasks.{name}.subsets=[{subset}] asks for it all the same)"
+            raise unknown("subset", subset, listed, where)
 
 
 def _check_task_keys(arguments: Arguments) -> None:

@@ -72,6 +72,14 @@ def check_file(group: str, name: str, path: Path, tasks: Collection[str] = ()) -
                 )
 
 
+def subsets(path: Path) -> list[str]:
+    """The subsets that a task's file lists; empty where it lists none."""
+    root = _read(path)
+    rows = root.value if isinstance(root, yaml.MappingNode) else []
+    nodes = [node for key, node in rows if key.value == "subsets" and isinstance(node, yaml.SequenceNode)]
+    return [str(each.value) for node in nodes for each in node.value if isinstance(each, yaml.ScalarNode)]
+
+
 def _walk(rows: list[tuple[Any, Any]], prefix: str) -> Iterator[tuple[str, Any, Any]]:
     """(dotted key, key node, value node) of every row that is no section, and of unknown sections."""
     for key, node in rows:
