@@ -251,6 +251,7 @@ def main() -> int:
     python = str(Path(args.peer_venv) / "bin" / "python") if args.peer_venv else None
     if python is None:
         print("no --peer-venv: lm-evaluation-harness is left out")
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # each line as soon as it is known
     kinds = (args.kind,) if args.kind else ("letters", "text")
     missed = [line for kind in kinds for line in bench(args, kind, python, str(resolve(PATH)))]
     print("missed: " + "; ".join(missed) if missed else "all goals met")
