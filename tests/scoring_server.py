@@ -8,13 +8,21 @@ import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chat_servers import MODELS, http, scripted
 
+from evalrun.backends.openai_chat import OpenaiChatBackend
+from evalrun.backends.openai_completions import OpenaiCompletionsBackend
+from evalrun.types import Loglikelihood, Message, ModelPlan, Reply, Request
+
 WORD = re.compile(r" ?\w+|\s|[^\w\s]")
 BOS = 1
+VLLM = ("tokenize", "info", "ids", "prompt_logprobs", "token_ids")
+CACHE = """# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{{block_size="{}",cache_dtype="auto",enable_prefix_caching="True",engine="0"}} 1.0
+"""
 FAVOURITES = (" B", " blue", " sky", " today", " is")
 
 
@@ -37,6 +45,7 @@ def favourite(prefix: list[int]) -> int:
 class Toy:
     """abilities: tokenize, info, ids (prompts of token ids), prompt_logprobs, echo, echo0, token_ids.
 
+    block_size: of its prefix cache, as /metrics tells; None: no such route. refused: tokens that no call may name.
     bend: what the first `n_bent` scoring answers suffer (a status, or a key of `_bent`).
     """
 
@@ -44,7 +53,9 @@ class Toy:
     has_bos: bool = False
     bend: str | None = None
     n_bent: int = 0
+    block_size: int | None = None
     limit: int = 1000
+    refused: set[int] = field(default_factory=set)
     words: dict[int, str] = field(default_factory=dict)
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
@@ -75,6 +86,9 @@ class Toy:
         if path == "/v1/models":
             yield MODELS
             return
+        if path == "/metrics" and self.block_size is not None:
+            yield http(200, CACHE.format(self.block_size).encode())
+            return
         asked = json.loads(body) if body else {}
         self.asked.append((path, asked))
         if path == "/tokenizer_info" and "info" in self.abilities:
@@ -103,6 +117,8 @@ class Toy:
             return http(400, b'{"error": {"message": "the prompt is too long"}}')
         ids = prompt if isinstance(prompt, list) else self.tokens(prompt, is_full=True)
         choice: dict[str, Any] = {"index": 0, "text": "", "finish_reason": "length"}
+        if self.refused & {*asked.get("logprob_token_ids", ())}:
+            return http(400, b'{"error": {"message": "no such token"}}')
         if "logprob_token_ids" in asked and "token_ids" in self.abilities:
             choice["logprobs"] = self._named(ids, asked["logprob_token_ids"], is_chat)
         elif "prompt_logprobs" in asked and "prompt_logprobs" in self.abilities:
@@ -173,3 +189,32 @@ def toy_server(*abilities: str, **options: Any) -> Iterator[tuple[str, Toy]]:
     toy = Toy(set(abilities), **options)
     with scripted(toy.handle) as url:
         yield url, toy
+
+
+def plan(url: str, backend: str = "openai_completions", **changes: Any) -> ModelPlan:
+    return ModelPlan(**{"name": "m", "backend": backend, "base_url": url, "retries": 2, **changes})
+
+
+def choice(doc_id: str, index: int, context: str, continuation: str, **changes: Any) -> Loglikelihood:
+    messages = (Message("user", context),) if context else ()
+    return replace(Loglikelihood(doc_id, index, messages, continuation), **changes)
+
+
+def rows_of(model: ModelPlan, *requests: Request) -> list[Reply]:
+    """The rows, in the order of the requests."""
+    kind = OpenaiChatBackend if model.backend == "openai_chat" else OpenaiCompletionsBackend
+    rows: dict[Any, Reply] = {}
+    backend = kind(model)
+    backend.start()
+    backend.run(requests, lambda row: rows.setdefault(row.key, row))
+    return [rows[key] for request in requests for key in request.keys()]  # noqa: SIM118
+
+
+def expected(toy: Toy, request: Loglikelihood) -> tuple[float, bool, int, str | None]:
+    """(logprob, is_greedy, n_tokens, extra) of the joined text, after the longest common prefix."""
+    context = request.messages[0].content.rstrip()
+    text = request.messages[0].content + request.continuation
+    whole, before = toy.tokens(text, True), toy.tokens(context, True)
+    start = next((i for i, (x, y) in enumerate(zip(whole, before, strict=False)) if x != y), len(before))
+    value, is_greedy = toy.expected(whole, start)
+    return value, is_greedy, len(whole) - start, None if start == len(before) else '{"spanning": true}'

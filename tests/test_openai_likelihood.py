@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from chat_servers import mock
-from scoring_server import BOS, Toy, logprob, toy_server
+from scoring_server import BOS, VLLM, Toy, choice, expected, logprob, plan, rows_of, toy_server
 
 from evalrun.backends.openai_chat import OpenaiChatBackend
 from evalrun.backends.openai_completions import OpenaiCompletionsBackend
 from evalrun.errors import Fault
-from evalrun.types import Loglikelihood, Message, ModelPlan, Reply, Request, Rolling
+from evalrun.types import Reply, Request, Rolling
 
-VLLM = ("tokenize", "info", "ids", "prompt_logprobs", "token_ids")
 ECHO = ("tokenize", "info", "ids", "echo0")
 ECHO1 = ("tokenize", "info", "ids", "echo")
 TEXT = ("echo0",)
 TEXT1 = ("echo",)
-
-
-def plan(url: str, backend: str = "openai_completions", **changes: Any) -> ModelPlan:
-    return ModelPlan(**{"name": "m", "backend": backend, "base_url": url, "retries": 2, **changes})
-
-
-def choice(doc_id: str, index: int, context: str, continuation: str, **changes: Any) -> Loglikelihood:
-    messages = (Message("user", context),) if context else ()
-    return replace(Loglikelihood(doc_id, index, messages, continuation), **changes)
-
-
-def rows_of(model: ModelPlan, *requests: Request) -> list[Reply]:
-    """The rows, in the order of the requests."""
-    kind = OpenaiChatBackend if model.backend == "openai_chat" else OpenaiCompletionsBackend
-    rows: dict[Any, Reply] = {}
-    backend = kind(model)
-    backend.start()
-    backend.run(requests, lambda row: rows.setdefault(row.key, row))
-    return [rows[key] for request in requests for key in request.keys()]  # noqa: SIM118
 
 
 LETTERS = [
@@ -51,16 +30,6 @@ TEXTS = [
     choice("c", 0, "It is sun", "shine here"),  # one token spans the border
     choice("d", 0, "北京 is", " a city 🏙"),
 ]
-
-
-def expected(toy: Toy, request: Loglikelihood) -> tuple[float, bool, int, str | None]:
-    """(logprob, is_greedy, n_tokens, extra) of the joined text, after the longest common prefix."""
-    context = request.messages[0].content.rstrip()
-    text = request.messages[0].content + request.continuation
-    whole, before = toy.tokens(text, True), toy.tokens(context, True)
-    start = next((i for i, (x, y) in enumerate(zip(whole, before, strict=False)) if x != y), len(before))
-    value, is_greedy = toy.expected(whole, start)
-    return value, is_greedy, len(whole) - start, None if start == len(before) else '{"spanning": true}'
 
 
 @pytest.mark.parametrize("has_bos", [False, True], ids=["no bos", "bos"])

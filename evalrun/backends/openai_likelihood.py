@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PROBE_TEXT = "The sky is blue today."
 GET_TIMEOUT_S = 30.0
+CACHE_CONFIG = re.compile(r"^vllm:cache_config_info\{.*\}", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="([^"]*)"')
 WAY_OUT = (
     "vLLM's /v1/completions tells them, and so do the backends hf and vllm; with this server, run a variant of the "
     "task that asks for texts"
@@ -124,8 +127,16 @@ class PromptScorer:
                 return limit if isinstance(limit, int) else None
         return None
 
-    async def _get(self, session: aiohttp.ClientSession, url: str) -> Any:
-        """The JSON at a URL; None where there is none."""
+    async def _block_size(self, session: aiohttp.ClientSession) -> int | None:
+        """Tokens in a block of the prefix cache, as vLLM's /metrics tells; None where it has none, or nobody tells."""
+        told = await self._get(session, f"{VERSIONED.sub('', self._server.url)}/metrics", is_json=False)
+        config = CACHE_CONFIG.search(told) if isinstance(told, str) else None
+        labels = dict(LABEL.findall(config[0])) if config is not None else {}
+        size = labels.get("block_size", "")
+        return int(size) if labels.get("enable_prefix_caching") == "True" and size.isdecimal() else None
+
+    async def _get(self, session: aiohttp.ClientSession, url: str, is_json: bool = True) -> Any:
+        """The JSON at a URL, or its text; None where there is none."""
         import aiohttp
 
         proxy = proxy_of(url, self._model.use_proxy)
@@ -134,7 +145,9 @@ class PromptScorer:
                 asyncio.timeout(GET_TIMEOUT_S),
                 session.get(url, allow_redirects=False, proxy=proxy) as response,
             ):
-                return await response.json(content_type=None) if response.status == 200 else None
+                if response.status != 200:
+                    return None
+                return await response.json(content_type=None) if is_json else await response.text()
         except (aiohttp.ClientError, OSError, ValueError):  # a timeout is an OSError
             return None
 
@@ -148,7 +161,7 @@ class PromptScorer:
             way = None
             if tokenizer is not None:
                 ids = tuple(tokenizer.encode(PROBE_TEXT))
-                way = await self._way_of_ids(asker, Span(ids, 1), said)
+                way = await self._way_of_ids(asker, session, Span(ids, 1), said)
                 if way is None and self._model.tokenizer:
                     raise self._none(said, " of a prompt of token ids")
             if way is None:
@@ -163,7 +176,9 @@ class PromptScorer:
             )
         return way
 
-    async def _way_of_ids(self, asker: Asker, span: Span, said: list[str]) -> Way | None:
+    async def _way_of_ids(
+        self, asker: Asker, session: aiohttp.ClientSession, span: Span, said: list[str]
+    ) -> Way | None:
         for way in (Way("prompt_logprobs", 1), Way("echo", 0), Way("echo", 1)):
             found = await asker.ask_one({**self._base, **way.fields(list(span.ids))})
             try:
@@ -171,7 +186,9 @@ class PromptScorer:
             except AttemptFailed as fault:
                 said.append(f"{_name(way)}: {fault.message}")
                 continue
-            return Way(way.kind, way.n_generated, await self._has_token_ids(asker, span))
+            has_token_ids = await self._has_token_ids(asker, span)
+            block_size = await self._block_size(session) if has_token_ids else None
+            return Way(way.kind, way.n_generated, has_token_ids, block_size)
         return None
 
     async def _way_of_text(self, asker: Asker, said: list[str]) -> Way | None:

@@ -15,6 +15,7 @@ from evalrun.backends.client import Call, Client, Times
 from evalrun.backends.likelihood import Board, Item, Score, Scored, Span
 from evalrun.backends.reading import JsonReader, Reader
 from evalrun.backends.schedule import work_through
+from evalrun.backends.scoring_tree import Node, Prefix, contexts_of, is_cheaper, nodes_of
 from evalrun.types import Reply
 
 MOST_TOKEN_IDS = 100  # of one request; vLLM takes 128
@@ -28,11 +29,13 @@ class Way:
 
     kind: prompt_logprobs (vLLM), echo (echo and logprobs of a prompt of token ids) or text (the same of a text).
     n_generated: how many tokens must be generated with it. has_token_ids: whether it takes logprob_token_ids.
+    block_size: tokens of a block of its prefix cache; None where it has none, or does not say.
     """
 
     kind: str
     n_generated: int
     has_token_ids: bool = False
+    block_size: int | None = None
 
     def fields(self, prompt: Any) -> dict[str, Any]:
         """The fields of the body."""
@@ -68,6 +71,7 @@ class Desk:
     def __init__(self, items: Iterable[Item]) -> None:
         self._done: list[Reply] = []
         self._board = Board(items, self._done.append)
+        self._failed: set[Span] = set()
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -83,7 +87,10 @@ class Desk:
 
     def fail(self, spans: Iterable[Span], n_attempts: int) -> list[Reply]:
         """The rows that fail with these spans; why, the caller fills in."""
-        for span in spans:
+        for span in dict.fromkeys(spans):
+            if span in self._failed:  # the calls of several of its tokens may fail
+                continue
+            self._failed.add(span)
             self._board.fail(span, "unknown", "")
         return [replace(row, attempts=n_attempts) for row in self._taken()]
 
@@ -112,7 +119,7 @@ class SpanCall:
         return JsonReader()
 
     def answers(self, reader: Reader, n_attempts: int, times: Times) -> list[Reply]:
-        """The rows that are whole now. AttemptFailed where the answer does not hold every score."""
+        """The rows that are whole now. AttemptFailed where the answer does not hold what it was asked for."""
         assert isinstance(reader, JsonReader)
         found = reader.found or {}
         rows = self.desk.put(self.read(found), n_attempts, times)
@@ -127,32 +134,46 @@ class SpanCall:
 def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iterator[Call]:
     """The calls that score a block. base: fields of every body.
 
-    Where the server takes logprob_token_ids, single tokens that may follow the same context are read by one call.
+    Where the server takes logprob_token_ids, single tokens that may follow the same context are read by one call; where
+    it keeps prefixes too, longer continuations go token by token if that computes less.
     """
     desk = Desk(items)
-    by_context: dict[tuple[int, ...], list[Span]] = {}
-    for span in desk.spans:
-        if way.has_token_ids and span.n_scored == 1:
-            by_context.setdefault(span.ids[:-1], []).append(span)
-            continue
-        yield SpanCall({**base, **way.fields(list(span.ids))}, desk, (span,), partial(_one, way, span))
-    for context, spans in by_context.items():
-        for begin in range(0, len(spans), MOST_TOKEN_IDS):
-            some = tuple(spans[begin : begin + MOST_TOKEN_IDS])
-            fields = {**base, "prompt": list(context), **token_fields(span.ids[-1] for span in some)}
-            yield SpanCall(fields, desk, some, partial(_many, some))
+    for spans in contexts_of(desk.spans):
+        in_steps = [span for span in spans if way.has_token_ids and span.n_scored == 1]
+        if way.has_token_ids and way.block_size is not None and is_cheaper(spans, way.block_size):
+            in_steps = spans
+        for prefix, node in nodes_of(in_steps).items():
+            yield from _node_calls(base, desk, prefix, node)
+        for span in spans if in_steps is not spans else ():
+            if span not in in_steps:
+                yield SpanCall({**base, **way.fields(list(span.ids))}, desk, (span,), partial(_one, way, span))
+
+
+def _node_calls(base: Mapping[str, Any], desk: Desk, prefix: Prefix, node: Node) -> Iterator[Call]:
+    tokens = list(node)
+    for begin in range(0, len(tokens), MOST_TOKEN_IDS):
+        some = {token: node[token] for token in tokens[begin : begin + MOST_TOKEN_IDS]}
+        fields = {**base, "prompt": list(prefix), **token_fields(some)}
+        spans = tuple(part.span for parts in some.values() for part in parts)
+        yield SpanCall(fields, desk, spans, partial(_node, len(prefix), some))
 
 
 def _one(way: Way, span: Span, found: Found) -> dict[Span, Score]:
     return {span: way.read(found, span)}
 
 
-def _many(spans: tuple[Span, ...], found: Found) -> dict[Span, Score]:
+def _node(n_sent: int, node: Node, found: Found) -> dict[Span, Score]:
+    """The scores of the spans whose last part this is. AttemptFailed before any part is added."""
     n_prompt = reading.prompt_count(found)
-    if n_prompt is not None and n_prompt != spans[0].start:
-        raise reading.bad(f"it counts {n_prompt} prompt tokens where {spans[0].start} were sent")
-    scores = reading.from_token_ids(found, [span.ids[-1] for span in spans])
-    return {span: scores[span.ids[-1]] for span in spans}
+    if n_prompt is not None and n_prompt != n_sent:
+        raise reading.bad(f"it counts {n_prompt} prompt tokens where {n_sent} were sent")
+    scores = reading.from_token_ids(found, list(node))
+    done: dict[Span, Score] = {}
+    for token, parts in node.items():
+        for part in parts:
+            if (whole := part.add(scores[token])) is not None:
+                done[part.span] = whole
+    return done
 
 
 class OnceSink:

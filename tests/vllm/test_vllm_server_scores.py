@@ -9,10 +9,11 @@ import likelihood_contract
 import pytest
 
 from evalrun.backends import embedded
-from evalrun.backends.likelihood import windows
+from evalrun.backends.likelihood import Span, windows
 from evalrun.backends.openai_chat import OpenaiChatBackend
 from evalrun.backends.openai_completions import OpenaiCompletionsBackend
 from evalrun.backends.openai_likelihood import PromptScorer
+from evalrun.backends.scoring_tree import contexts_of, is_cheaper
 from evalrun.errors import Fault
 from evalrun.types import Generate, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling, Sampling
 
@@ -137,7 +138,26 @@ def test_likelihood_contract(check: Any, completions: OpenaiCompletionsBackend) 
 
 def test_what_the_server_can_do(completions: OpenaiCompletionsBackend) -> None:
     way: Any = completions._scoring().check(is_single_token=False)
-    assert (way.kind, way.has_token_ids) == ("prompt_logprobs", True)
+    assert (way.kind, way.has_token_ids, way.block_size) == ("prompt_logprobs", True, 32)
+
+
+def test_long_contexts_are_asked_token_by_token(completions: OpenaiCompletionsBackend) -> None:
+    """Five examples before each question, as in a few-shot task: no prompt is scored whole, and the values hold."""
+    examples = "".join(f"{context(i)} {'ABCD'[i % 4]}\n\n" for i in range(6))
+    asked = [
+        Loglikelihood(f"s{i}", j, (Message("user", f"{examples}Question: {question}\nAnswer:"),), f" {choice}")
+        for i, (question, choices) in enumerate(QUESTIONS[4:7])
+        for j, choice in enumerate(choices)
+    ]
+    encoded = [plain()[0].encode(request.messages[0].content) for request in asked]
+    spans = [
+        Span((*ids, *plain()[0].encode(r.continuation)), len(ids)) for ids, r in zip(encoded, asked, strict=True)
+    ]
+    assert all(is_cheaper(some, 32) for some in contexts_of(spans))
+    hold(
+        rows_of(completions, asked),
+        {(r.doc_id, r.index): forward(r.messages[0].content, r.continuation) for r in asked},
+    )
 
 
 def test_letters_and_texts(completions: OpenaiCompletionsBackend, by_forward: dict[Any, Any]) -> None:

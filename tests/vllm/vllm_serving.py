@@ -19,7 +19,8 @@ ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0
 # float32: the numbers are held against transformers. A seeded request that is prefilled in chunks kills the CPU engine
 # of vLLM 0.32: no chunks.
 OPTIONS = "--dtype float32 --max-model-len 2048 --no-enable-chunked-prefill --max-num-batched-tokens 2048"
-OPTIONS += " --enforce-eager --enable-tokenizer-info-endpoint"  # compiling takes longer than all tests together
+# Compiling takes longer than all tests together.
+OPTIONS += " --block-size 32 --enforce-eager --enable-tokenizer-info-endpoint"
 
 
 def free_port() -> int:

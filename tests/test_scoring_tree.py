@@ -1,0 +1,68 @@
+"""Choices asked token by token over HTTP: when it pays, that the numbers are the same, what a failing step takes along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scoring_server import VLLM, Toy, choice, expected, plan, rows_of, token_id, toy_server
+
+from evalrun.backends.openai_completions import OpenaiCompletionsBackend
+from evalrun.types import Reply
+
+LONG = "one two three four five six seven eight nine ten " * 20
+STEPS = [choice("s", i, f"{LONG}Answer:", text) for i, text in enumerate((" a b c", " a b d", " a", " x"))]
+
+
+def scoring_of(toy: Toy) -> list[dict[str, Any]]:
+    """The bodies that score, without the probe's."""
+    return [asked for path, asked in toy.asked if path == "/v1/completions"][2:]
+
+
+def test_long_contexts_are_asked_token_by_token() -> None:
+    """A node per distinct prefix, the context first; the numbers are those of whole prompts."""
+    with toy_server(*VLLM, block_size=16) as (url, toy):
+        rows = rows_of(plan(url, concurrency=1), *STEPS)
+        named = [asked["logprob_token_ids"] for asked in scoring_of(toy)]
+        assert named == [[*map(token_id, (" a", " x"))], [token_id(" b")], [*map(token_id, (" c", " d"))]]
+        assert [(row.logprob, row.is_greedy, row.n_tokens) for row in rows] == [
+            (pytest.approx(expected(toy, request)[0], abs=1e-9), *expected(toy, request)[1:3]) for request in STEPS
+        ]
+
+
+@pytest.mark.parametrize(
+    ("block_size", "context"), [(None, LONG), (512, LONG), (16, "one two ")], ids=["unknown", "large", "short"]
+)
+def test_whole_prompts_where_steps_cost_more(block_size: int | None, context: str) -> None:
+    asked = [choice("s", i, f"{context}Answer:", text) for i, text in enumerate((" a b c", " a b d"))]
+    with toy_server(*VLLM, block_size=block_size) as (url, toy):
+        rows = rows_of(plan(url), *asked)
+        assert ["prompt_logprobs" in body for body in scoring_of(toy)] == [True, True]
+        assert [row.logprob for row in rows] == pytest.approx([expected(toy, r)[0] for r in asked], abs=1e-9)
+
+
+@pytest.mark.parametrize("last", [" c", " b"])
+def test_a_step_that_fails(last: str) -> None:
+    """The choices on its branch fail, each with one row, however many of their steps fail; the others are scored."""
+    with toy_server(*VLLM, block_size=16) as (url, toy):
+        toy.refused = {token_id(" a"), token_id(last)}
+        rows = rows_of(plan(url, retries=0), *STEPS, choice("t", 0, f"{LONG}Then:", " y z"))
+        assert [row.status for row in rows] == ["error"] * 4 + ["ok"]
+    with toy_server(*VLLM, block_size=16) as (url, toy):
+        toy.refused = {token_id(last)}
+        rows = rows_of(plan(url, retries=0), *STEPS)
+        assert [row.status for row in rows] == ["error", "error", "ok", "ok"]
+        assert all("no such token" in (row.error_message or "") for row in rows[:2])
+        assert [row.logprob for row in rows[2:]] == [pytest.approx(expected(toy, r)[0]) for r in STEPS[2:]]
+
+
+@pytest.mark.parametrize("bend", ["429", "500"])
+def test_a_step_that_is_asked_again_counts_once(bend: str) -> None:
+    with toy_server(*VLLM, block_size=16) as (url, toy):
+        model = plan(url, concurrency=1)
+        backend = OpenaiCompletionsBackend(model)
+        backend.check_scores()
+        toy.bend, toy.n_bent = bend, 2
+        rows: dict[int, Reply] = {}
+        backend.run(STEPS, lambda row: rows.__setitem__(row.index, row))
+        assert [rows[i].logprob for i in range(4)] == [pytest.approx(expected(toy, r)[0]) for r in STEPS]
