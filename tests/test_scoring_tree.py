@@ -8,6 +8,7 @@ import pytest
 from scoring_server import VLLM, Toy, choice, expected, plan, rows_of, token_id, toy_server
 
 from evalrun.backends.openai_completions import OpenaiCompletionsBackend
+from evalrun.errors import TaskFailure
 from evalrun.types import Reply
 
 LONG = "one two three four five six seven eight nine ten " * 20
@@ -66,3 +67,26 @@ def test_a_step_that_is_asked_again_counts_once(bend: str) -> None:
         rows: dict[int, Reply] = {}
         backend.run(STEPS, lambda row: rows.__setitem__(row.index, row))
         assert [rows[i].logprob for i in range(4)] == [pytest.approx(expected(toy, r)[0]) for r in STEPS]
+
+
+@pytest.mark.parametrize("concurrency", [1, 64])
+def test_one_document_that_is_refused_does_not_end_the_run(concurrency: int) -> None:
+    """Its thirty steps are refused alike, or not sent any more; the documents after it are scored."""
+    words = [f" w{i}" for i in range(30)]
+    bad = choice("bad", 0, f"{LONG * 9}Bad:", "".join(words))
+    with toy_server(*VLLM, block_size=16, limit=10_000) as (url, toy):
+        toy.refused = {token_id(word) for word in words}
+        rows = rows_of(plan(url, concurrency=concurrency), bad, *STEPS)
+        assert [row.status for row in rows] == ["error", *["ok"] * 4]
+        refused = [asked for asked in scoring_of(toy) if toy.refused & {*asked["logprob_token_ids"]}]
+        assert len(refused) == 1 if concurrency == 1 else 1 < len(refused) <= 30
+
+
+def test_refused_documents_end_the_run() -> None:
+    """Twenty in a row: something is wrong with all of them."""
+    asked = [choice(f"d{i}", 0, f"{LONG}Number {i}:", " y z") for i in range(60)]
+    with toy_server(*VLLM, block_size=16) as (url, toy):
+        toy.refused = {token_id(" y")}
+        with pytest.raises(TaskFailure, match="20 requests in a row failed in the same way"):
+            rows_of(plan(url, concurrency=1), *asked)
+        assert len(scoring_of(toy)) == 20

@@ -144,6 +144,8 @@ class Client:
                 break
             await asyncio.sleep(wait)
         self._deliver(rows)
+        if fault is not None and not rows:  # its rows had failed with another call: one cause is counted once
+            return
         if self.refusals.note(fault) and fault is not None:
             raise self._given_up(fault)
 

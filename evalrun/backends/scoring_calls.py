@@ -94,6 +94,10 @@ class Desk:
             self._board.fail(span, "unknown", "")
         return [replace(row, attempts=n_attempts) for row in self._taken()]
 
+    def is_waiting(self, spans: Iterable[Span]) -> bool:
+        """Whether any of the spans can still be scored."""
+        return any(span not in self._failed for span in spans)
+
     def _taken(self) -> list[Reply]:
         taken = list(self._done)
         self._done.clear()
@@ -200,7 +204,7 @@ async def send_block(client: Client, calls: Iterable[Call | Reply]) -> None:
     async def work(job: Call | Reply) -> None:
         if isinstance(job, Reply):
             client.sink(job)
-        else:
+        elif not isinstance(job, SpanCall) or job.desk.is_waiting(job.spans):
             await client.answer(job)
 
     await work_through(calls, work, client.model.concurrency)
