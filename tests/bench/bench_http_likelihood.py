@@ -19,13 +19,24 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import aiohttp
-from bench_vllm_likelihood import SHARED, Question, Values, compared, files_of, questions, reference_model
+from bench_vllm_likelihood import (
+    SHARED,
+    Question,
+    Values,
+    files_of,
+    is_ready,
+    measure,
+    questions,
+    reference_model,
+    scored,
+)
 
 from evalrun.backends.openai_completions import OpenaiCompletionsBackend
-from evalrun.types import Loglikelihood, Message, ModelPlan, Reply
+from evalrun.types import ModelPlan
 
 N_AT_ONCE = 64
 
@@ -36,25 +47,11 @@ def forget(url: str) -> None:
 
 
 def ours(url: str, asked: Sequence[Question], is_single_token: bool) -> tuple[float, Values]:
-    """Seconds and values of the backend; every row must be there."""
+    """Seconds and values of the backend, the server's prefix cache empty at first."""
     backend = OpenaiCompletionsBackend(ModelPlan("m", "openai_completions", base_url=url, concurrency=N_AT_ONCE))
     backend.check_scores(is_single_token)
-    requests = [
-        Loglikelihood(str(i), j, (Message("user", q.prompt),), text, is_single_token=is_single_token)
-        for i, q in enumerate(asked)
-        for j, text in enumerate(q.continuations)
-    ]
-    rows: list[Reply] = []
     forget(url)
-    begun = time.perf_counter()
-    backend.run(requests, rows.append)
-    seconds = time.perf_counter() - begun
-    values: Values = {}
-    for row in rows:
-        assert row.logprob is not None, row
-        values[int(row.doc_id), row.index] = (row.logprob, row.is_greedy is True)
-    assert len(values) == len(rows) == len(requests)
-    return seconds, values
+    return scored(backend, asked, is_single_token)
 
 
 async def _echoed(url: str, asked: Sequence[Question]) -> Values:
@@ -95,25 +92,6 @@ def plain(url: str, asked: Sequence[Question]) -> tuple[float, Values]:
     return time.perf_counter() - begun, values
 
 
-def measure(url: str, name: str, asked: Sequence[Question], n_plain: int) -> None:
-    """Ours over all, ours and the plain way over the first few; printed."""
-    is_single = name == "letters"
-    expected: Values = {
-        (i, j): (q.logprobs[j], q.is_greedy[j]) for i, q in enumerate(asked) for j in range(len(q.logprobs))
-    }
-    seconds, values = ours(url, asked, is_single)
-    print(f"{name}: {len(asked) / seconds:.2f} questions/s; against the references: {compared(values, expected)}")
-    few = asked[:n_plain]
-    plain_s, plain_values = plain(url, few)
-    few_s, few_values = ours(url, few, is_single)
-    print(
-        f"{name}, echoed: {len(few) / plain_s:.2f} questions/s; ratio {plain_s / few_s:.1f} on the same {len(few)} "
-        f"questions, {plain_s / len(few) * len(asked) / seconds:.1f} on all {len(asked)}; "
-        f"both: {compared(few_values, plain_values)}; load {os.getloadavg()[0]:.1f}",
-        flush=True,
-    )
-
-
 def main() -> None:
     """Start a server, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -121,13 +99,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--plain", type=int, default=16)
     options = parser.parse_args()
-    try:
-        import vllm  # noqa: F401
-    except ImportError:
-        print("vllm is not installed here: nothing measured")
-        return
-    if missing := [str(file) for _, file in files_of(options.shared) if not file.exists()]:
-        print(f"not here: {', '.join(missing)}; nothing measured")
+    if not is_ready(options.shared):
         return
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vllm"))
     from vllm_serving import vllm_server
@@ -138,7 +110,9 @@ def main() -> None:
         reference_model(model)
         with vllm_server(model, Path(folder) / "server.log") as url:
             for name, file in files_of(options.shared):
-                measure(url, name, questions(file, options.questions), options.plain)
+                way = partial(ours, url, is_single_token=name == "letters")
+                asked = questions(file, options.questions)
+                measure(name, asked, options.plain, way, partial(plain, url), "echoed")
 
 
 if __name__ == "__main__":

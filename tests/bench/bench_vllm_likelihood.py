@@ -14,16 +14,19 @@ this one.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evalrun.backends import embedded, local
+from evalrun.backends.base import Backend
 from evalrun.backends.vllm import VllmBackend
 from evalrun.types import Loglikelihood, Message, ModelPlan, Reply
 
@@ -32,6 +35,8 @@ LENGTH = 2048
 
 Values = dict[tuple[int, int], tuple[float, bool]]
 """(document, choice) -> (log-probability, whether every token was the likeliest)."""
+Way = Callable[[Sequence["Question"]], tuple[float, Values]]
+"""Questions -> (seconds, values)."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +70,14 @@ def reference_model(folder: Path) -> None:
     AutoTokenizer.from_pretrained(source).save_pretrained(folder)
 
 
-def ours(backend: VllmBackend, asked: Sequence[Question], is_single_token: bool) -> tuple[float, Values]:
-    """Seconds and values of the backend; every row must be there."""
+def scored(backend: Backend, asked: Sequence[Question], is_single_token: bool) -> tuple[float, Values]:
+    """Seconds and values of a backend; every row must be there."""
     requests = [
         Loglikelihood(str(i), j, (Message("user", q.prompt),), text, is_single_token=is_single_token)
         for i, q in enumerate(asked)
         for j, text in enumerate(q.continuations)
     ]
     rows: list[Reply] = []
-    assert backend._llm.reset_prefix_cache()
     begun = time.perf_counter()
     backend.run(requests, rows.append)
     seconds = time.perf_counter() - begun
@@ -83,6 +87,12 @@ def ours(backend: VllmBackend, asked: Sequence[Question], is_single_token: bool)
         values[int(row.doc_id), row.index] = (row.logprob, row.is_greedy is True)
     assert len(values) == len(rows) == len(requests)
     return seconds, values
+
+
+def ours(backend: VllmBackend, asked: Sequence[Question], is_single_token: bool) -> tuple[float, Values]:
+    """Seconds and values of the backend, its prefix cache empty at first."""
+    assert backend._llm.reset_prefix_cache()
+    return scored(backend, asked, is_single_token)
 
 
 def plain(backend: VllmBackend, asked: Sequence[Question]) -> tuple[float, Values]:
@@ -119,19 +129,18 @@ def compared(found: Values, expected: Values) -> str:
     return f"deviation {worst:.1e}, argmax {equal}/{len(documents)}, greedy {greedy}/{len(found)}"
 
 
-def measure(backend: VllmBackend, name: str, asked: Sequence[Question], n_plain: int) -> None:
-    """Ours over all, ours and the plain way over the first few; printed."""
-    is_single = name == "letters"
+def measure(name: str, asked: Sequence[Question], n_plain: int, ours: Way, plain: Way, what: str) -> None:
+    """Ours over all, ours and the plain way (what: its name) over the first few; printed."""
     expected: Values = {
         (i, j): (q.logprobs[j], q.is_greedy[j]) for i, q in enumerate(asked) for j in range(len(q.logprobs))
     }
-    seconds, values = ours(backend, asked, is_single)
+    seconds, values = ours(asked)
     print(f"{name}: {len(asked) / seconds:.2f} questions/s; against the references: {compared(values, expected)}")
     few = asked[:n_plain]
-    plain_s, plain_values = plain(backend, few)
-    few_s, few_values = ours(backend, few, is_single)
+    plain_s, plain_values = plain(few)
+    few_s, few_values = ours(few)
     print(
-        f"{name}, plain prompt_logprobs: {len(few) / plain_s:.2f} questions/s; ratio {plain_s / few_s:.1f} on the same "
+        f"{name}, {what}: {len(few) / plain_s:.2f} questions/s; ratio {plain_s / few_s:.1f} on the same "
         f"{len(few)} questions, {plain_s / len(few) * len(asked) / seconds:.1f} on all {len(asked)}; "
         f"both: {compared(few_values, plain_values)}; load {os.getloadavg()[0]:.1f}",
         flush=True,
@@ -176,6 +185,17 @@ def files_of(shared: Path) -> Iterable[tuple[str, Path]]:
     return [(name, shared / "data" / f"ref_loglik_{name}.jsonl") for name in ("letters", "text")]
 
 
+def is_ready(shared: Path) -> bool:
+    """Whether vllm and the reference files are here; says what is not."""
+    if importlib.util.find_spec("vllm") is None:
+        print("vllm is not installed here: nothing measured")
+        return False
+    if missing := [str(file) for _, file in files_of(shared) if not file.exists()]:
+        print(f"not here: {', '.join(missing)}; nothing measured")
+        return False
+    return True
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -185,13 +205,7 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=0)
     parser.add_argument("--dtype", default="float32")
     options = parser.parse_args()
-    try:
-        import vllm  # noqa: F401
-    except ImportError:
-        print("vllm is not installed here: nothing measured")
-        return
-    if missing := [str(file) for _, file in files_of(options.shared) if not file.exists()]:
-        print(f"not here: {', '.join(missing)}; nothing measured")
+    if not is_ready(options.shared):
         return
     with tempfile.TemporaryDirectory() as folder:
         reference_model(Path(folder))
@@ -201,7 +215,8 @@ def main() -> None:
             print(f"dtype {backend.facts()['dtype']}, vllm {backend.facts()['engine_version']}")
             for name, file in files_of(options.shared):
                 asked = questions(file, options.questions)
-                measure(backend, name, asked, options.plain)
+                way = partial(ours, backend, is_single_token=name == "letters")
+                measure(name, asked, options.plain, way, partial(plain, backend), "plain prompt_logprobs")
                 if options.many:
                     measure_many(backend, name, asked, options.many)
         finally:
