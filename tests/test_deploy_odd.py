@@ -97,6 +97,18 @@ def test_a_foreign_server_is_not_tested(
     assert rows_of(deployment.run_folder(), "deploy") == []
 
 
+def test_a_run_whose_server_did_not_start_goes_on_by_its_name(evalrun: Evalrun, deployment: Deployment) -> None:
+    """Everything is as it was typed; what was wrong is typed anew."""
+    deployment.write(f"sleep 1\nexec {MOCK}")
+    assert evalrun(*deployment.words("deploy.ready_timeout_s=0.2")).code == 3
+    run = deployment.run_folder()
+    assert rows_of(run, "deploy") == []
+    ran = evalrun("--reuse", "latest", "deploy.ready_timeout_s=20")
+    assert ran.code == 0, ran.err
+    assert deployment.run_folder() == run
+    assert len(rows_of(run, "deploy")) == 2
+
+
 def test_a_resume_has_the_settings_of_its_own_command(evalrun: Evalrun, deployment: Deployment) -> None:
     """A limit that was too short, or a port, is corrected by the command that goes on."""
     deployment.write(f"sleep 1\nexec {MOCK}")

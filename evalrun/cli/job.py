@@ -157,7 +157,7 @@ def _resumed(context: Context) -> tuple[Plan, Plan]:
         if lines:
             raise Fault(
                 f"{stored.run.path} was made with other settings and is not resumed onto: {'; '.join(lines)}. Give its "
-                "settings, or start a new run without --resume."
+                "settings, or leave --reuse out to start a new run."
             )
     else:
         stored = find.for_resume(draft, context.output_dir)
