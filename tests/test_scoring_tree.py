@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scoring_server import VLLM, Toy, choice, expected, plan, rows_of, token_id, toy_server
 
+from evalrun.backends.likelihood import Span
 from evalrun.backends.openai_completions import OpenaiCompletionsBackend
+from evalrun.backends.scoring_tree import CALL_COST, SCORED_COST, is_cheaper, nodes_of
 from evalrun.errors import TaskFailure
 from evalrun.types import Reply
 
@@ -90,3 +95,26 @@ def test_refused_documents_end_the_run() -> None:
         with pytest.raises(TaskFailure, match="20 requests in a row failed in the same way"):
             rows_of(plan(url, concurrency=1), *asked)
         assert len(scoring_of(toy)) == 20
+
+
+def test_whole_texts_are_not_taken_apart_to_see_that_steps_cost_more() -> None:
+    """Texts share BOS alone, and have as many prefixes as tokens: none is built."""
+    texts = [Span((1, *range(2000 * i, 2000 * i + 1900)), 1) for i in range(256)]
+    tracemalloc.start()
+    assert not is_cheaper(texts, 16)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5).map(tuple), min_size=1, max_size=6, unique=True),
+    st.integers(1, 120),
+    st.sampled_from([16, 32, 128]),
+)
+def test_law_costs_are_those_of_the_nodes(ends: list[tuple[int, ...]], n_context: int, block_size: int) -> None:
+    spans = [Span((*range(100, 100 + n_context), *end), n_context) for end in ends]
+    in_steps = n_context + len(nodes_of(spans)) * (block_size / 2 + CALL_COST)
+    whole = SCORED_COST * sum(len(span.ids) for span in spans)
+    assume(abs(in_steps - whole) > 1e-6)
+    assert is_cheaper(spans, block_size) == (in_steps < whole)

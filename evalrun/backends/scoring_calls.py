@@ -143,13 +143,13 @@ def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iter
     """
     desk = Desk(items)
     for spans in contexts_of(desk.spans):
-        in_steps = [span for span in spans if way.has_token_ids and span.n_scored == 1]
+        longest = 1 if way.has_token_ids else 0  # most tokens of a span that goes in steps
         if way.has_token_ids and way.block_size is not None and is_cheaper(spans, way.block_size):
-            in_steps = spans
-        for prefix, node in nodes_of(in_steps).items():
+            longest = max(span.n_scored for span in spans)
+        for prefix, node in nodes_of([span for span in spans if span.n_scored <= longest]).items():
             yield from _node_calls(base, desk, prefix, node)
-        for span in spans if in_steps is not spans else ():
-            if span not in in_steps:
+        for span in spans:
+            if span.n_scored > longest:
                 yield SpanCall({**base, **way.fields(list(span.ids))}, desk, (span,), partial(_one, way, span))
 
 

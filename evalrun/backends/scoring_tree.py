@@ -60,6 +60,14 @@ def is_cheaper(spans: Sequence[Span], block_size: int) -> bool:
 
     The cache holds whole blocks, so a node computes half a block on average; the context itself is computed once.
     """
-    n_nodes = len({span.ids[:place] for span in spans for place in range(span.start, len(span.ids))})
-    in_steps = spans[0].start + n_nodes * (block_size / 2 + CALL_COST)
-    return in_steps < SCORED_COST * sum(len(span.ids) for span in spans)
+    most = (SCORED_COST * sum(len(span.ids) for span in spans) - spans[0].start) / (block_size / 2 + CALL_COST)
+    children: dict[tuple[int, int], int] = {}
+    nodes: set[int] = set()  # those that some token follows
+    for span in spans:
+        node = 0
+        for place in range(span.start, len(span.ids)):
+            nodes.add(node)
+            if len(nodes) >= most:  # whole texts have a node for each token: they are not counted to their end
+                return False
+            node = children.setdefault((node, span.ids[place]), len(children) + 1)
+    return True

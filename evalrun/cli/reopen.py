@@ -10,7 +10,7 @@ from evalrun.cli.strings import elements
 
 OF_ONE_START = {"mode", "reuse", "resume", "dry_run", "debug", "output_dir"}
 EXTENT = {"limit", "num_return_sequences"}  # the stored plan knows them as the run has grown since
-WHOLE = ("task_params.", "summary", "summary.")
+WHOLE = ("task_params.", "summary")
 
 
 def with_stored_settings(arguments: Arguments) -> Arguments:
