@@ -25,8 +25,8 @@ def results(run: str | os.PathLike[str] = "latest") -> pd.DataFrame:
     their own unit, unrounded. Raises evalrun.errors.Fault where there is no such run, or nothing of it was scored yet.
     """
     # By name: everything imports this package for its version, and none of it may depend on the stages.
-    summarize = importlib.import_module("evalrun.stages.summarize")
-    return cast("pd.DataFrame", summarize.results(os.fspath(run)))
+    tables = importlib.import_module("evalrun.runs.tables")
+    return cast("pd.DataFrame", tables.results(os.fspath(run)))
 
 
 def score(

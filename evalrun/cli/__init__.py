@@ -13,14 +13,14 @@ def main(argv: list[str] | None = None) -> int:
     143 SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    from evalrun.cli.shield import on_terminate, shielded
+    from evalrun.runs.border import on_terminate, shielded
 
     on_terminate()
     return shielded(lambda: _dispatch(words), "--debug" in words or "debug=true" in words)
 
 
 def _dispatch(words: list[str]) -> int:
-    from evalrun.cli.help import HELP, WITH_OWN_HELP
+    from evalrun.cli.help import COMMANDS, HELP, WITH_OWN_HELP
 
     if not words or words == ["help"] or (words[0] not in WITH_OWN_HELP and {"--help", "-h"} & set(words)):
         print(HELP)
@@ -33,12 +33,16 @@ def _dispatch(words: list[str]) -> int:
     command = _command(words[0])
     if command is not None:
         return command(words[1:])
-    from evalrun.cli.arguments import read
-    from evalrun.plan.secrets import refuse_in_overrides
+    from evalrun.planning.secrets import refuse_in_overrides
+    from evalrun.runs.arguments import SHOWN, read
 
     refuse_in_overrides(words)
-    arguments = read(words)
-    from evalrun.cli.compose import run
+    arguments = read(words, COMMANDS)
+    if SHOWN & set(arguments.hydra_flags):
+        from evalrun.cli.show import show
+
+        return show(arguments)
+    from evalrun.runs.compose import run
 
     return run(arguments)
 

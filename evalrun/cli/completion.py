@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from evalrun.cli.arguments import FLAGS, HYDRA_VALUE_FLAGS, MODES, VALUE_FLAGS
 from evalrun.config import places
+from evalrun.runs.arguments import FLAGS, HYDRA_VALUE_FLAGS, MODES, VALUE_FLAGS
 
 
 def completed(config_dir: str | None) -> bool:

@@ -1,1 +1,1 @@
-"""See the files of this folder."""
+"""One file per command of the command line: list, import, score, status, stop, pack."""

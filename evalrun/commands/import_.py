@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from evalrun.errors import Fault
-from evalrun.interop.columns import Imported, read
-from evalrun.plan import build, to_json
-from evalrun.store import docs as doc_store
+from evalrun.interop.table_columns import Imported, read
+from evalrun.planning import build, to_json
+from evalrun.store.cell import saved_docs as doc_store
+from evalrun.store.cell.predictions import Writer
 from evalrun.store.layout import Run, write_text_atomic
-from evalrun.store.predictions import Writer
 from evalrun.types import Cell, Plan
 from evalrun.version import __version__
 

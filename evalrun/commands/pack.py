@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from evalrun.commands.runs import Parser, Seen, one
 from evalrun.errors import Fault, visible
+from evalrun.runs.inspect import Parser, Seen, one
 from evalrun.store import archive
 
 SHORTEST_SECRET = 8

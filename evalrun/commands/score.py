@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 from evalrun.errors import Fault
 from evalrun.metrics import METRICS
 from evalrun.metrics.naming import parse_metric
-from evalrun.plan import own_metrics
+from evalrun.planning import own_metrics
 from evalrun.stages.direct import Scores, score_rows
-from evalrun.stages.table import SummarySettings, print_table
+from evalrun.stages.summary import SummarySettings, print_table
 from evalrun.store.disk import write_text_atomic
-from evalrun.store.strict import to_json
+from evalrun.store.strict_json import to_json
 from evalrun.tasks.rows import is_file, load_rows
 from evalrun.types import DatasetPlan, Kind, Record
 

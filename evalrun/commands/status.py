@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from evalrun.commands.runs import Parser, Seen, every, named
 from evalrun.errors import visible
+from evalrun.runs.inspect import Parser, Seen, every, named
 from evalrun.store.state import State
 
 LONGEST_CELL = 255  # as long as the name of a folder may be

@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from evalrun.commands.runs import Parser, Seen, named, seen
 from evalrun.deploy import leftover
 from evalrun.errors import Fault, TaskFailure, visible
+from evalrun.runs.inspect import Parser, Seen, named, seen
 from evalrun.store import state
 from evalrun.store.state import Phase, State
 

@@ -1,1 +1,1 @@
-"""See the files of this folder."""
+"""Predictions of other tools: their tables and documents, read into ours."""

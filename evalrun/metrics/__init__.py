@@ -1,27 +1,14 @@
 """Metrics in three levels: a scorer judges a sample, a metric a document, an output reduces to a number."""
 
-from evalrun.metrics import (
-    choice,
-    classify,
-    distance,
-    exact,
-    gpqa,
-    group_pass,
-    matching,
-    math,
-    overlap_f1,
-    perplexity,
-    probability,
-    rouge,
-    sampling,
-    sentence_bleu,
-    summaries,
-    translation,
-    vote,
-)
+from evalrun.metrics import perplexity
 from evalrun.metrics.base import METRICS, SCORERS, Metric, Output, Scorer
-from evalrun.metrics.exact import make_scorer, scorer_named
-from evalrun.metrics.making import check_ready, make_metric, parameter_defaults, samples_needed
+from evalrun.metrics.choices import choice, classify, probability
+from evalrun.metrics.create import check_ready, make_metric, parameter_defaults, samples_needed
+from evalrun.metrics.generation import rouge, sentence_bleu, summaries, translation
+from evalrun.metrics.math import equality
+from evalrun.metrics.samples import gpqa, group_pass, repeated_sampling, vote
+from evalrun.metrics.text import distance, exact, match_metrics, overlap_f1
+from evalrun.metrics.text.exact import make_scorer, scorer_named
 
 __all__ = [
     "METRICS",
@@ -33,20 +20,20 @@ __all__ = [
     "choice",
     "classify",
     "distance",
+    "equality",
     "exact",
     "gpqa",
     "group_pass",
     "make_metric",
     "make_scorer",
-    "matching",
-    "math",
+    "match_metrics",
     "overlap_f1",
     "parameter_defaults",
     "perplexity",
     "probability",
+    "repeated_sampling",
     "rouge",
     "samples_needed",
-    "sampling",
     "scorer_named",
     "sentence_bleu",
     "summaries",

@@ -19,7 +19,7 @@ from typing import Any
 
 from evalrun.errors import Fault, unknown, visible
 from evalrun.metrics.base import METRICS, SCORERS, Metric, Output
-from evalrun.metrics.making import parameter_names, parameters
+from evalrun.metrics.create import parameter_names, parameters
 from evalrun.types import Pairs
 
 _KEY = re.compile(r"[A-Za-z_]\w*")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalrun.metrics.base import Column, Matrix, Metric, Output, Statistic
-from evalrun.metrics.likelihood import ChoiceMetric, check_word, checked, gold_indices, registered
+from evalrun.metrics.choices.choice_scores import ChoiceMetric, check_word, checked, gold_indices, registered
 from evalrun.types import Answer, Doc, Kind, Roll, Verdict
 
 

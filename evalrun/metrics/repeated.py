@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalrun.metrics.base import Column, Matrix, Metric, Output, Statistic
-from evalrun.metrics.making import parameters
+from evalrun.metrics.create import parameters
 from evalrun.types import Answer, Doc, Kind, Samples, Verdict
 
 

@@ -1,1 +1,1 @@
-"""See the files of this folder."""
+"""The stages of a run: infer asks, score judges, summarize shows. Independent of each other."""

@@ -14,10 +14,10 @@ from evalrun.interop import documents
 from evalrun.interop.documents import Given
 from evalrun.metrics import check_ready, make_metric, make_scorer, naming, samples_needed
 from evalrun.metrics.base import Matrix, Metric, Output, Scorer
-from evalrun.metrics.making import parameters
-from evalrun.plan import own_metrics
-from evalrun.stages.estimate import Scored, estimates_of, matrix_of, statistics_of
-from evalrun.stages.judged import judge
+from evalrun.metrics.create import parameters
+from evalrun.planning import own_metrics
+from evalrun.stages.scoring.estimates import Scored, estimates_of, matrix_of, statistics_of
+from evalrun.stages.scoring.sample_verdicts import judge
 from evalrun.types import Answer, Estimate, MetricPlan, Samples, Status, Verdict
 
 Corpus = Sequence[Mapping[str, Any]] | Mapping[str, Any]

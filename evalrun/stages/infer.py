@@ -17,12 +17,12 @@ from evalrun.errors import Fault, TaskFailure
 from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.stages.log import TaskLog
 from evalrun.stages.progress import Progress, TaskProgress
-from evalrun.store import docs as doc_store
-from evalrun.store import predictions as prediction_store
-from evalrun.store import results as result_store
+from evalrun.store.cell import predictions as prediction_store
+from evalrun.store.cell import results as result_store
+from evalrun.store.cell import saved_docs as doc_store
+from evalrun.store.cell.predictions import Writer
 from evalrun.store.layout import Run
 from evalrun.store.lock import Lock
-from evalrun.store.predictions import Writer
 from evalrun.store.state import Keeper
 from evalrun.tasks import fewshot, prompt, rows
 from evalrun.tasks.docs import make_docs

@@ -12,14 +12,14 @@ from evalrun.errors import Fault
 from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.metrics.base import Metric, Scorer
 from evalrun.metrics.repeated import over_samples
-from evalrun.stages import saved as saved_rows
-from evalrun.stages.consistency import consistency_of, contradictions, no_verdicts
-from evalrun.stages.estimate import Scored, estimates_of, remarks_of, statistics_of
-from evalrun.stages.judged import Judged, judge
 from evalrun.stages.log import TaskLog
-from evalrun.stages.saved import Saved
-from evalrun.stages.table.blocks import MODES
-from evalrun.store import results, statistics, verdicts
+from evalrun.stages.scoring import saved_answers as saved_rows
+from evalrun.stages.scoring.consistency_check import consistency_of, contradictions, no_verdicts
+from evalrun.stages.scoring.estimates import Scored, estimates_of, remarks_of, statistics_of
+from evalrun.stages.scoring.sample_verdicts import Judged, judge
+from evalrun.stages.scoring.saved_answers import Saved
+from evalrun.stages.summary.blocks import MODES
+from evalrun.store.cell import results, statistics, verdicts
 from evalrun.store.layout import Run
 from evalrun.types import Cell, Counts, Doc, Kind, MetricPlan, Plan, Record, Status
 

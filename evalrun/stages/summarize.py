@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalrun.errors import Fault
-from evalrun.plan import find
-from evalrun.stages.groups import groups, with_groups
-from evalrun.stages.table import SummarySettings, md_text, print_table, txt_text
-from evalrun.stages.table.blocks import MetricRow, blocks, has_number, is_shown
-from evalrun.store import docs as doc_store
+from evalrun.stages.summary import SummarySettings, md_text, print_table, txt_text
+from evalrun.stages.summary.blocks import MetricRow, blocks, has_number, is_shown
+from evalrun.stages.summary.group_rows import groups, with_groups
+from evalrun.store.cell import saved_docs as doc_store
+from evalrun.store.cell.results import read_record
 from evalrun.store.disk import cannot_write, write_text_atomic
 from evalrun.store.layout import Run
-from evalrun.store.results import read_record
 from evalrun.types import Counts, Estimate, Plan, Record
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ __all__ = [
     "joint",
     "md_text",
     "print_table",
-    "results",
     "results_frame",
     "run",
     "stored_records",
@@ -154,17 +152,6 @@ def results_frame(records: Sequence[Record]) -> pd.DataFrame:
         kind = "float64" if name in FLOATS else "object" if name in TEXTS else "Int64"
         frame[name] = pd.Series([row[name] for row in rows], dtype=kind)
     return pd.DataFrame(frame, columns=list(COLUMNS))
-
-
-def results(run: str | Path) -> pd.DataFrame:
-    """The tidy table of a run, or of all jobs of a sweep. run: its folder, its time stamp in outputs/, or "latest".
-
-    Fault where there is no such run, or nothing of it was scored yet.
-    """
-    folder = Path(run).expanduser()
-    jobs = sorted(p.parent.parent for p in folder.glob("*/configs/plan.json")) if str(run) != "latest" else []
-    found = [find.load(job) for job in jobs] or [find.by_name(str(run), Path("outputs"))]
-    return results_frame(with_groups([record for s in found for record in stored_records(s.run, s.plan)]))
 
 
 def run(run_folder: Run, records: Sequence[Record], settings: Mapping[str, Any]) -> list[Path]:

@@ -1,1 +1,1 @@
-"""See the files of this folder."""
+"""Pure numbers: errors, intervals, bootstrap, repeated sampling."""

@@ -1,1 +1,1 @@
-"""See the files of this folder."""
+"""From a dataset's rows to documents, and from documents to prompts and requests."""

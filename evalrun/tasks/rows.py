@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from evalrun.errors import EvalrunError, Fault, TaskFailure, nearest, unknown, visible
-from evalrun.tasks.files import read_text_rows
+from evalrun.tasks.text_files import read_text_rows
 from evalrun.tasks.values import MISSING, column_names, is_same, lookup, nested_names
 from evalrun.types import DatasetPlan, Pairs
 

@@ -1,6 +1,6 @@
 r"""Formulas in running text, as far as plain text processing goes: boxes, percent signs, numbers, sequences.
 
-Symbolic reading is in evalrun.metrics.symbolic. Definitions here are evalrun's own, after the rules of Hendrycks et
+Symbolic reading is in evalrun.metrics.math.symbolic. Definitions here are evalrun's own, after the rules of Hendrycks et
 al. 2021 (MATH, arXiv 2103.03874: the last \boxed is the answer).
 """
 

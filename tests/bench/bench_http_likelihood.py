@@ -35,7 +35,7 @@ from bench_vllm_likelihood import (
     scored,
 )
 
-from evalrun.backends.openai_completions import OpenaiCompletionsBackend
+from evalrun.backends.openai.completions import OpenaiCompletionsBackend
 from evalrun.types import ModelPlan
 
 N_AT_ONCE = 64

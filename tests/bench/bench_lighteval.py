@@ -187,8 +187,8 @@ def print_errors() -> None:
     import numpy as np
 
     from evalrun.metrics import make_metric
-    from evalrun.stages.estimate import matrix_of
-    from evalrun.stages.output_error import error_of
+    from evalrun.stages.scoring.error_bars import error_of
+    from evalrun.stages.scoring.estimates import matrix_of
     from evalrun.types import Doc, Samples
 
     bleu, passed = make_metric("bleu"), make_metric("pass_at_k", {"k": 4, "n": 16})

@@ -63,7 +63,7 @@ def rows_of(file: Path, n: int) -> list[Row]:
 
 def ours(rows: list[Row], is_single: bool, is_shared: bool = True) -> Row:
     """Seconds and values of evalrun's backend hf, the shared prefix computed once or not."""
-    from evalrun.backends.hf import HfBackend
+    from evalrun.backends.hf.backend import HfBackend
     from evalrun.types import Loglikelihood, Message, ModelPlan, Reply
 
     engine = () if is_shared else (("prefix_sharing", False),)
@@ -246,7 +246,7 @@ def main() -> int:
     if not args.data.is_dir():
         print(f"no folder {args.data}: nothing measured")
         return 0
-    from evalrun.backends.embedded import PATH, resolve
+    from evalrun.backends.local.embedded import PATH, resolve
 
     python = str(Path(args.peer_venv) / "bin" / "python") if args.peer_venv else None
     if python is None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVER = ROOT / "tests" / "mock_server.py"
+SERVER = ROOT / "tests" / "support" / "mock_server.py"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np  # noqa: E402
 
 from evalrun.metrics import make_metric  # noqa: E402
 from evalrun.metrics.base import Output  # noqa: E402
-from evalrun.stages.output_error import error_of  # noqa: E402
+from evalrun.stages.scoring.error_bars import error_of  # noqa: E402
 
 
 def best_of(work: Callable[[], object], repeats: int) -> float:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from evalrun.store import predictions
+from evalrun.store.cell import predictions
 from evalrun.store.layout import Run
 from evalrun.types import Reply
 

@@ -25,9 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evalrun.backends import embedded, local
 from evalrun.backends.base import Backend
-from evalrun.backends.vllm import VllmBackend
+from evalrun.backends.local import embedded, loading
+from evalrun.backends.vllm.backend import VllmBackend
 from evalrun.types import Loglikelihood, Message, ModelPlan, Reply
 
 SHARED = Path(os.environ.get("EVALRUN_SHARED") or Path(__file__).resolve().parents[3] / "shared")
@@ -60,7 +60,7 @@ def reference_model(folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    local.quiet()
+    loading.quiet()
     source = str(embedded.resolve(embedded.PATH))
     net = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     for parameter in net.parameters():

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from vllm_serving import vllm_server
 
-from evalrun.backends import embedded
-from evalrun.backends.vllm import VllmBackend
+from evalrun.backends.local import embedded
+from evalrun.backends.vllm.backend import VllmBackend
 from evalrun.types import ModelPlan
 
 

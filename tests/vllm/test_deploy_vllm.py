@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import deploying
+from support.deploying import Deployment
+from support.running import counts_of, launch, results_text, rows_of, wait_for
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import deploying
-from deploying import Deployment
-from running import counts_of, launch, results_text, rows_of, wait_for
-
-from evalrun.backends import embedded
+from evalrun.backends.local import embedded
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 

@@ -8,23 +8,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import backend_contract as contract
+from support import likelihood_contract
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import backend_contract as contract
-import likelihood_contract
-
-from evalrun.backends import vllm_likelihood as asking
-from evalrun.backends.likelihood import Board, Encoder, Item, Score, Span
-from evalrun.backends.vllm import VllmBackend
-from evalrun.backends.vllm_likelihood import Ask, Unread, asks_of, score_at
+from evalrun.backends.loglikelihood.spans import Board, Encoder, Item, Score, Span
+from evalrun.backends.vllm import scorer as asking
+from evalrun.backends.vllm.backend import VllmBackend
+from evalrun.backends.vllm.scorer import Ask, Unread, asks_of, score_at
 from evalrun.errors import Fault
 from evalrun.types import Generate, Kind, Loglikelihood, Message, ModelPlan, Reply, Rolling, Sampling
 

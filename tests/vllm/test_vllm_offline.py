@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from support import backend_contract as contract
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import backend_contract as contract
-
-from evalrun.backends.vllm import VllmBackend, consecutive
+from evalrun.backends.vllm.backend import VllmBackend, consecutive
 from evalrun.errors import Fault, TaskFailure
 from evalrun.types import ModelPlan, Reply
 
@@ -79,7 +74,7 @@ def test_more_requests_than_fly_at_once(engine: VllmBackend, monkeypatch: pytest
     """The in-flight bound holds, and a lazy stream of requests is read only as far as needed."""
     scheduler = engine._llm.llm_engine.vllm_config.scheduler_config
     monkeypatch.setattr(scheduler, "max_num_seqs", 2)
-    monkeypatch.setattr("evalrun.backends.vllm.LEAST_IN_FLIGHT", 4)
+    monkeypatch.setattr("evalrun.backends.vllm.backend.LEAST_IN_FLIGHT", 4)
     read = 0
 
     def stream() -> Iterator[Any]:

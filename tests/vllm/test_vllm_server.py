@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from support import backend_contract as contract
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import backend_contract as contract
-
-from evalrun.backends import embedded
-from evalrun.backends.openai_chat import OpenaiChatBackend
+from evalrun.backends.local import embedded
+from evalrun.backends.openai.chat import OpenaiChatBackend
 from evalrun.errors import TaskFailure
 from evalrun.types import ModelPlan, Sampling, Status
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import likelihood_contract
 import pytest
+from support import likelihood_contract
 
-from evalrun.backends import embedded
-from evalrun.backends.likelihood import Span, windows
-from evalrun.backends.openai_chat import OpenaiChatBackend
-from evalrun.backends.openai_completions import OpenaiCompletionsBackend
-from evalrun.backends.openai_likelihood import PromptScorer
-from evalrun.backends.scoring_tree import contexts_of, is_cheaper
+from evalrun.backends.local import embedded
+from evalrun.backends.loglikelihood.spans import Span, windows
+from evalrun.backends.openai.chat import OpenaiChatBackend
+from evalrun.backends.openai.completions import OpenaiCompletionsBackend
+from evalrun.backends.openai.scoring.prompt_scorer import PromptScorer
+from evalrun.backends.openai.scoring.token_tree import contexts_of, is_cheaper
 from evalrun.errors import Fault
 from evalrun.types import Generate, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling, Sampling
 

@@ -1,0 +1,1 @@
+"""Backend `hf`: transformers on this machine."""

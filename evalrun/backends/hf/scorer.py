@@ -1,0 +1,343 @@
+"""Log-probabilities of spans by a model of transformers: what spans share is computed once.
+
+The tree of a block (`prefix_tree`) is worked off from its root: a path that many spans share is fed once and its keys
+and values are kept, also for the next block; what hangs below it is fed as one row under a mask that lets each token
+see its ancestors only, so there is no padding and no copy per choice. Logits are made for the read positions alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from evalrun.backends.hf import batches
+from evalrun.backends.hf.batches import Line
+from evalrun.backends.hf.memory import FAULTS, Problem, free_memory, problem_of
+from evalrun.backends.loglikelihood.prefix_tree import Bounds, Feed, Range, Read, Tree
+from evalrun.backends.loglikelihood.spans import Score, Span, shared_length
+
+MOST_TOKENS_CPU, MOST_TOKENS_GPU = 512, 4096  # of one forward pass
+LOGIT_BYTES_CPU, LOGIT_BYTES_GPU = 128 << 20, 1 << 30  # of the read positions of one forward pass, in float32
+ROWS_AT_ONCE = 64  # whose logits are normalized in one step
+LENGTH_DEPENDENT = ("dynamic", "longrope")  # rotary positions that change with the length of the text
+PROBE_TOLERANCE = {"float32": 1e-3, "float64": 1e-3}
+ROUGH_TOLERANCE = 0.25  # of the other dtypes; a wrong mask or position is off by whole nats
+
+log = logging.getLogger(__name__)
+
+
+class Ledger(Protocol):
+    """Where scores go: a `likelihood.Board`."""
+
+    def put(self, span: Span, score: Score) -> None:
+        """The score of a span."""
+
+    def fail(self, span: Span, error_type: str, message: str) -> None:
+        """A span that could not be scored."""
+
+
+class Tally:
+    """Sums up what is read for each of some spans; those that have all go to the ledger."""
+
+    def __init__(self, spans: Sequence[Span], ledger: Ledger) -> None:
+        self._spans = spans
+        self._ledger = ledger
+        self._left = [span.n_scored for span in spans]
+        self._sums = [0.0] * len(spans)
+        self._greedy = [True] * len(spans)
+
+    def add(self, reads: Iterable[Read], values: Iterable[tuple[float, bool]]) -> None:
+        """The (log-probability, whether it is the highest) of each read."""
+        for read, (logprob, is_best) in zip(reads, values, strict=True):
+            self._left[read.span] -= 1
+            self._sums[read.span] += logprob
+            self._greedy[read.span] &= is_best
+            if self._left[read.span] == 0:
+                self._ledger.put(self._spans[read.span], Score(self._sums[read.span], self._greedy[read.span]))
+
+    def fail(self, numbers: Iterable[int], problem: Problem) -> None:
+        """These spans fail where they are not done."""
+        for number in numbers:
+            if self._left[number] > 0:
+                self._left[number] = 0
+                self._ledger.fail(self._spans[number], problem.error_type, problem.message)
+
+
+class HfScorer:
+    """Scores spans with one loaded model.
+
+    batch_size: how many different texts one forward pass may hold; None: as many as the bounds on tokens take.
+    has_sharing: False where the user turned sharing off. Whether the model bears it is found out at the first use.
+    """
+
+    def __init__(self, net: Any, name: str, batch_size: int | None, has_sharing: bool = True) -> None:
+        self.net = net
+        self._name = name
+        self._bounds = bounds_for(net, batch_size)
+        names = inspect.signature(net.forward).parameters
+        self._has_keep = "logits_to_keep" in names
+        self._cache_name = "cache" if "cache" in names else "past_key_values"  # the name before transformers 5.20
+        self._has_sharing = has_sharing
+        self._is_checked = not has_sharing
+        self._window = getattr(net.config.get_text_config(), "sliding_window", None)
+        self._is_length_dependent = is_length_dependent(net.config.get_text_config())
+        if self._is_length_dependent:
+            self._bounds = replace(self._bounds, n_rows=1)  # a row padded to a longer one would change
+        self._path: tuple[int, ...] = ()
+        self._kept: list[tuple[Any, Any]] = []  # keys and values of each layer, for the tokens of the path
+
+    def score(self, spans: Sequence[Span], ledger: Ledger) -> None:
+        """Every span gets its score or its fault."""
+        if not self._is_checked:
+            self._is_checked = True
+            if reason := self._why_alone():
+                self._has_sharing = False
+                log.warning("model %s: prefixes are not shared, each text is fed whole: %s", self._name, reason)
+        shared = [span for span in spans if self._has_sharing and not self._is_beyond_window(span)]
+        if shared:
+            self._score_shared(Tree(shared), ledger)
+        if alone := [span for span in spans if not self._has_sharing or self._is_beyond_window(span)]:
+            self._score_alone(alone, ledger)
+
+    def _is_beyond_window(self, span: Span) -> bool:
+        """Whether a token would see less than all those before it: kept keys and values then do not fit."""
+        return self._window is not None and len(span.ids) - 1 > self._window
+
+    def _why_alone(self) -> str | None:
+        """Why prefixes cannot be shared; None where they can. The last word has a try on made tokens."""
+        text = self.net.config.get_text_config()
+        if getattr(self.net, "_is_stateful", False):
+            return "it keeps a state in place of keys and values"
+        kinds = set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+        if kinds:
+            return f"it has layers of the type {', '.join(sorted(kinds))}"
+        if self._is_length_dependent:
+            return "its positions depend on the length of the whole text"
+        return None if self._is_equal_on_probe() else "its numbers would change"
+
+    def _is_equal_on_probe(self) -> bool:
+        """Score some made spans in both ways: a chain that is kept, and branches below it in one pass."""
+        size = self.net.config.get_text_config().vocab_size
+        ids = [(7 * i * i + 31 * i + 5) % size for i in range(40)]
+        trunk = ids[:6]
+        tails = (ids[6:8], ids[8:12], (*ids[8:10], ids[13]), ids[14:19], (*ids[14:17], ids[20], ids[21]))
+        spans = [Span((*trunk, *tail), len(trunk) - 1) for tail in tails]
+        one, other = _Probe(), _Probe()
+        usual, self._bounds = self._bounds, Bounds(8, self._bounds.n_reads)
+        try:
+            self._score_alone(spans, one)
+            self._score_shared(Tree(spans), other)
+        finally:
+            self._bounds, self._path, self._kept = usual, (), []
+        near = PROBE_TOLERANCE.get(str(self.net.dtype).removeprefix("torch."), ROUGH_TOLERANCE)
+        return len(other.found) == len(spans) and all(
+            abs(other.found[span] - one.found.get(span, float("nan"))) <= near * span.n_scored for span in spans
+        )
+
+    def _score_shared(self, tree: Tree, ledger: Ledger) -> None:
+        """Work off the tree, leftmost part first; a part that fits is one pass, else its path is fed or it is cut."""
+        tally = Tally(tree.spans, ledger)
+        waiting = [tree.whole]
+        while waiting:
+            part = waiting.pop()
+            common = tree.n_shared(part)
+            known = shared_length(self._path, tree.texts[part.low][: min(common, tree.first_read(part))])
+            part = Range(part.low, part.high, max(part.depth, known))
+            if tree.n_tokens(part) == 0:
+                continue
+            if tree.fits(part, self._bounds):
+                outcome, rest = self._fed(tree, part, None, tally), None
+            elif common > part.depth:
+                end = min(common, part.depth + self._bounds.chain)
+                outcome, rest = self._fed(tree, part, end, tally), Range(part.low, part.high, end)
+            else:
+                waiting.extend(reversed(list(tree.children(part, self._bounds))))
+                continue
+            if outcome is not None:
+                waiting.extend(reversed(self._retried(tree, part, outcome, tally, rest is not None)))
+            elif rest is not None:
+                waiting.append(rest)
+
+    def _fed(self, tree: Tree, part: Range, end: int | None, tally: Tally) -> Problem | None:
+        """Feed a range, or up to `end` the chain that it shares, which then is the path. What went wrong, if anything."""
+        text = tree.texts[part.low]
+        try:
+            have = shared_length(self._path, text[: part.depth])
+            while have < part.depth:  # another text's path was kept meanwhile
+                until = min(part.depth, have + self._bounds.chain)
+                chain = Feed(
+                    have, list(text[have:until]), list(range(have, until)), [until - have] * (until - have), []
+                )
+                self._pass(chain, text[:until])
+                have = until
+            feed = tree.feed(part, end)
+            n_shared = end or tree.n_shared(part)  # what all share stands first in the feed
+            values = self._pass(feed, text[:n_shared] if n_shared > part.depth else None)
+        except FAULTS as error:
+            return problem_of(error, self._name)
+        tally.add(feed.reads, values)
+        return None
+
+    def _retried(self, tree: Tree, part: Range, problem: Problem, tally: Tally, is_chain: bool) -> tuple[Range, ...]:
+        """What is tried again after a fault. Memory: smaller passes from now on. Else halves, down to one span."""
+        if problem.is_memory:
+            size = len(tree.texts[part.low][part.depth :]) if is_chain else tree.n_tokens(part)
+            before = self._bounds
+            self._bounds = before.halved(min(size, before.n_tokens), tree.n_rows(part))
+            free_memory()
+            if self._bounds != before:
+                return (part,)
+        elif not is_chain and part.high - part.low > 1:
+            return tree.halves(part)
+        tally.fail(range(part.low, part.high), problem)
+        return ()
+
+    def _pass(self, feed: Feed, path: tuple[int, ...] | None) -> list[tuple[float, bool]]:
+        """One forward pass. path: its tokens' keys and values are kept, as those of this path."""
+        import torch
+
+        places = sorted({read.place for read in feed.reads}) or [len(feed.ids) - 1]
+        device = self.net.device
+        with torch.inference_mode():
+            cache = self._cache(feed.depth)
+            keep = torch.tensor(places)  # on the CPU: the last layer may be on another device
+            logits = self.net(
+                input_ids=torch.tensor([feed.ids], device=device),
+                attention_mask=ancestors_mask(feed, self.net.dtype, device),
+                position_ids=torch.tensor([feed.positions], device=device),
+                use_cache=True,
+                **{self._cache_name: cache, **({"logits_to_keep": keep} if self._has_keep else {})},
+            ).logits[0]
+            if path is not None:
+                self._path, self._kept = path, kept_of(cache)
+            rows = {place: row for row, place in enumerate(places)}
+            wanted = [rows[read.place] for read in feed.reads], [read.token for read in feed.reads]
+            return values_of(logits if self._has_keep else logits[keep], *wanted)
+
+    def _cache(self, depth: int) -> Any:
+        """A cache that holds the first `depth` tokens of the path; feeding it leaves the path as it is."""
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        for layer, (keys, values) in enumerate(self._kept if depth else ()):
+            cache.update(keys[:, :, :depth], values[:, :, :depth], layer)
+        return cache
+
+    def _score_alone(self, spans: Sequence[Span], ledger: Ledger) -> None:
+        """Feed every text whole, right-padded in batches; spans of one text are read from one row."""
+        tally = Tally(spans, ledger)
+        waiting = batches.lines(spans, self._bounds.n_reads, self._is_length_dependent)
+        again: list[list[Line]] = []
+        while again or waiting:
+            batch = again.pop() if again else batches.take(waiting, self._bounds)
+            try:
+                values = self._rows_pass(batch)
+            except FAULTS as error:
+                problem = problem_of(error, self._name)
+            else:
+                tally.add([read for line in batch for read in line.reads], values)
+                continue
+            if problem.is_memory:
+                free_memory()
+                self._bounds = self._bounds.halved(sum(len(line.ids) for line in batch), len(batch))
+            if len(batch) == 1:
+                tally.fail({read.span for read in batch[0].reads}, problem)
+            else:
+                middle = (len(batch) + 1) // 2
+                again += batch[middle:], batch[:middle]
+
+    def _rows_pass(self, batch: Sequence[Line]) -> list[tuple[float, bool]]:
+        """One forward pass over whole texts. Nothing sees the padding on its right, so it needs no mask."""
+        import torch
+
+        width = max(len(line.ids) for line in batch)
+        places = sorted({read.place for line in batch for read in line.reads})
+        row_of = {place: row for row, place in enumerate(places)}
+        device = self.net.device
+        with torch.inference_mode():
+            keep = torch.tensor(places)  # on the CPU: the last layer may be on another device
+            logits = self.net(
+                input_ids=torch.tensor(
+                    [[*line.ids, *[0] * (width - len(line.ids))] for line in batch], device=device
+                ),
+                use_cache=False,
+                **({"logits_to_keep": keep} if self._has_keep else {}),
+            ).logits
+            found: list[tuple[float, bool]] = []
+            for row, line in zip(logits, batch, strict=True):
+                wanted = [row_of[read.place] for read in line.reads], [read.token for read in line.reads]
+                found += values_of(row if self._has_keep else row[keep], *wanted)
+        return found
+
+
+class _Probe:
+    """Keeps log-probabilities by span."""
+
+    def __init__(self) -> None:
+        self.found: dict[Span, float] = {}
+
+    def put(self, span: Span, score: Score) -> None:
+        self.found[span] = score.logprob
+
+    def fail(self, span: Span, error_type: str, message: str) -> None:
+        log.debug("probe: %s: %s", error_type, message)
+
+
+def bounds_for(net: Any, batch_size: int | None) -> Bounds:
+    """What one forward pass of the model may hold."""
+    is_cpu = net.device.type == "cpu"
+    of_logits = LOGIT_BYTES_CPU if is_cpu else LOGIT_BYTES_GPU
+    n_reads = max(1, of_logits // (4 * net.config.get_text_config().vocab_size))
+    return Bounds(MOST_TOKENS_CPU if is_cpu else MOST_TOKENS_GPU, n_reads, batch_size)
+
+
+def is_length_dependent(config: Any) -> bool:
+    """Whether the rotary positions of a token change with the length of the whole text."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    return any(f"'{kind}'" in str(rope) for kind in LENGTH_DEPENDENT)
+
+
+def ancestors_mask(feed: Feed, dtype: Any, device: Any) -> Any:
+    """What is added to the attention weights, (1, 1, fed, depth + fed): 0 for what a token sees, else the lowest."""
+    import torch
+
+    n = len(feed.ids)
+    place = torch.arange(n, device=device)
+    ends = torch.tensor(feed.ends, device=device)
+    is_seen = (place[None, :] <= place[:, None]) & (place[:, None] < ends[None, :])
+    mask = torch.zeros((n, feed.depth + n), dtype=dtype, device=device)
+    mask[:, feed.depth :].masked_fill_(~is_seen, torch.finfo(dtype).min)
+    return mask[None, None]
+
+
+def kept_of(cache: Any) -> list[tuple[Any, Any]]:
+    """Keys and values of each layer, (1, heads, tokens, size)."""
+    if hasattr(cache, "layers"):
+        return [(layer.keys, layer.values) for layer in cache.layers]
+    return list(zip(cache.key_cache, cache.value_cache, strict=True))  # transformers before 4.56
+
+
+def values_of(logits: Any, rows: list[int], tokens: list[int]) -> list[tuple[float, bool]]:
+    """(log-probability in nats, whether it is the highest) of tokens[i] in row rows[i] of logits (n, vocabulary).
+
+    The logarithm of the softmax in float32 whatever the logits are, some rows at a time. (torch's own, since the field
+    takes it: over 49,152 entries it lies some 2e-5 above the exact value, and other formulas would differ by that.)
+    """
+    import torch
+
+    found: list[tuple[float, bool]] = [(0.0, False)] * len(rows)
+    for first in range(0, logits.shape[0], ROWS_AT_ONCE):
+        part = logits[first : first + ROWS_AT_ONCE].float()
+        here = [i for i, row in enumerate(rows) if first <= row < first + ROWS_AT_ONCE]
+        if not here:
+            continue
+        row = torch.tensor([rows[i] - first for i in here], device=logits.device)
+        token = torch.tensor([tokens[i] for i in here], device=logits.device)
+        picked = part.log_softmax(-1)[row, token].tolist()
+        is_best = (part.argmax(-1)[row] == token).tolist()
+        for i, value in enumerate(zip(picked, is_best, strict=True)):
+            found[here[i]] = value
+    return found

@@ -1,0 +1,1 @@
+"""Log-likelihood requests made ready for any engine: spans of tokens, and what they share."""

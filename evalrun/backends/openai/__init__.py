@@ -1,0 +1,1 @@
+"""Backends `openai_chat` and `openai_completions`: OpenAI-compatible servers."""

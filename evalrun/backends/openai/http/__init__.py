@@ -1,0 +1,1 @@
+"""HTTP to model servers: one client with retries, limits and streams. Knows nothing of log-probabilities."""

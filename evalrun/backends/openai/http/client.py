@@ -1,0 +1,296 @@
+"""The HTTP client of the servers' APIs: sends calls, tries again, keeps within limits, hands rows to the sink."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from evalrun.backends.base import Sink, failed
+from evalrun.backends.openai.http.body import Reader
+from evalrun.backends.openai.http.concurrency import Endpoint, Pool
+from evalrun.backends.openai.http.event_loop import work_through
+from evalrun.backends.openai.http.rate_limit import Rate
+from evalrun.backends.openai.http.retry import AttemptFailed, Refusals, is_worth_repeating, retry_after_s, wait_s
+from evalrun.backends.openai.http.server import (
+    LONGEST_ERROR_BYTES,
+    ApiKey,
+    Server,
+    body_text,
+    new_session,
+    problem_text,
+    proxy_of,
+    read_up_to,
+)
+from evalrun.backends.openai.http.timeouts import Patrol, Watch
+from evalrun.errors import TaskFailure, visible
+from evalrun.types import ModelPlan, Reply, Status
+
+if TYPE_CHECKING:
+    import aiohttp
+
+DRAIN_S = 1.0
+ERROR_BODY_S = 5.0
+LONGEST_BODY_BYTES = 256_000_000  # a line that never ends would fill the memory long before a time limit
+
+
+class Times:
+    """Of one attempt: started, first token, headers there. Seconds since the epoch."""
+
+    __slots__ = ("first_s", "is_open", "started_s")
+
+    def __init__(self) -> None:
+        self.started_s = time.time()
+        self.first_s: float | None = None
+        self.is_open = False
+
+
+class Call(Protocol):
+    """One body to send, and the rows that its answer, or its failure, becomes."""
+
+    @property
+    def body(self) -> bytes:
+        """The body as it is sent."""
+
+    def reader(self) -> Reader:
+        """A new reader for one attempt."""
+
+    def answers(self, reader: Reader, n_attempts: int, times: Times) -> Iterable[Reply]:
+        """The rows of a whole answer. AttemptFailed where it is not what was asked for."""
+
+    def bases(self, n_attempts: int) -> Iterable[Reply]:
+        """The rows without an answer: keys and seeds."""
+
+
+async def send_all(
+    model: ModelPlan, server: Server, key: ApiKey, route: str, calls: Iterable[Call], sink: Sink
+) -> None:
+    """Send every call to `route` ("chat/completions"), at most model.concurrency at once, taken when one is free.
+
+    TaskFailure after 20 equal refusals in a row: what was not sent stays missing.
+    """
+    async with new_session(key, model.connect_timeout_s) as session:
+        client = Client(model, server, key, route, session, sink)
+        await work_through(calls, client.answer, model.concurrency)
+
+
+class Client:
+    """One run against one server, or against several of the same model."""
+
+    def __init__(
+        self,
+        model: ModelPlan,
+        server: Server,
+        key: ApiKey,
+        route: str,
+        session: aiohttp.ClientSession,
+        sink: Sink,
+    ) -> None:
+        from yarl import URL
+
+        urls = [f"{url}/{route}" for url in server.urls]
+        self.model = model
+        self.server = server
+        self.key = key
+        self.session = session
+        self.sink = sink
+        self.pool = Pool([Endpoint(URL(url), model.concurrency, proxy_of(url, model.use_proxy)) for url in urls])
+        self.rate = None if model.request_rate is None else Rate(model.request_rate, model.request_burst)
+        self.refusals = Refusals()
+        self.loop = asyncio.get_running_loop()
+        self.patrol = Patrol(model)
+        self.is_over = False
+
+    async def answer(self, call: Call) -> None:
+        """Send a call until its answer is there or it failed for good, and hand its rows to the sink.
+
+        Waiting for a free place or for the rate is not part of the request's time limit. An endpoint that takes no
+        connection costs no attempt while there is another.
+        """
+        if self.is_over:  # the run ends: nothing more is sent while it does
+            return
+        body = call.body
+        fault: AttemptFailed | None = None
+        endpoint: Endpoint | None = None
+        n_attempts, total_at = 0, self.loop.time() + self.model.total_timeout_s
+        while True:
+            asked_at = self.loop.time()
+            endpoint = await self.pool.take(endpoint)
+            try:
+                if self.rate is not None:
+                    await self.rate.take()
+                sent_at = self.loop.time()
+                total_at += sent_at - asked_at
+                n_attempts += 1
+                times = Times()
+                rows = await self._attempt(call, body, n_attempts, total_at, endpoint, times)
+                fault = None
+                break
+            except AttemptFailed as failure:
+                fault = failure
+                endpoint.failed(fault.http_status, fault.is_unreachable, sent_at, self.loop.time())
+            finally:
+                self.pool.give_back(endpoint)
+            if fault.is_unreachable and self.pool.has_another(endpoint) and self.loop.time() < total_at:
+                n_attempts -= 1
+                continue
+            wait = wait_s(n_attempts, fault.retry_after_s)
+            is_late = self.loop.time() + wait >= total_at
+            if fault.is_final or is_late or n_attempts > self.model.retries:
+                rows = self._failures(call, fault, n_attempts, times, wait if is_late else None)
+                break
+            await asyncio.sleep(wait)
+        self._deliver(rows)
+        if fault is not None and not rows:  # its rows had failed with another call: one cause is counted once
+            return
+        if self.refusals.note(fault) and fault is not None:
+            raise self._given_up(fault)
+
+    def _deliver(self, rows: Iterable[Reply]) -> None:
+        """Hand rows to the sink; once it has raised it is not called again."""
+        if self.is_over:
+            return
+        try:
+            for row in rows:
+                self.sink(row)
+        except BaseException:
+            self.is_over = True
+            raise
+
+    async def _attempt(
+        self, call: Call, body: bytes, n_attempts: int, total_at: float, endpoint: Endpoint, times: Times
+    ) -> list[Reply]:
+        """Send the body once. AttemptFailed where no whole answer comes."""
+        import aiohttp
+
+        reader = call.reader()
+        watch = Watch(self.patrol, endpoint.pulse, total_at)
+        try:
+            with watch:
+                async with self.session.post(
+                    endpoint.url, data=body, allow_redirects=False, proxy=endpoint.proxy
+                ) as response:
+                    watch.heard()
+                    if response.status != 200:
+                        raise await _refused(response)
+                    times.is_open = True
+                    await self._read(response, reader, watch, times, endpoint)
+        except AttemptFailed as fault:
+            if times.is_open and fault.http_status is None:
+                fault.http_status = 200
+            raise
+        except TimeoutError as fault:  # a connect timeout of aiohttp is one too
+            if not reader.is_complete():
+                raise self._timed_out(watch, times.is_open) from fault
+        except (aiohttp.ClientError, OSError) as fault:
+            if not reader.is_complete():
+                is_unreachable = isinstance(fault, aiohttp.ClientConnectorError)
+                raise _disconnected(fault, times.is_open, is_unreachable) from fault
+        return list(call.answers(reader, n_attempts, times))
+
+    async def _read(
+        self, response: aiohttp.ClientResponse, reader: Reader, watch: Watch, times: Times, endpoint: Endpoint
+    ) -> None:
+        content = response.content
+        n_bytes = 0
+        while chunk := await content.readany():
+            watch.heard()
+            n_bytes += len(chunk)
+            if n_bytes > LONGEST_BODY_BYTES:
+                raise AttemptFailed(
+                    "too_long", f"the answer is longer than {LONGEST_BODY_BYTES:,} bytes", is_final=True
+                )
+            reader.feed(chunk)
+            if not watch.has_token and reader.has_token:
+                watch.has_token = True
+                times.first_s = time.time()
+                self._began(endpoint, times)
+            if reader.is_done:
+                break
+        reader.finish(response.headers.get("Content-Type", "none"))
+        if times.first_s is None:
+            self._began(endpoint, times)
+        if not content.at_eof():  # the end of the body lets the connection be used again
+            try:
+                async with asyncio.timeout(DRAIN_S):
+                    while not content.at_eof():
+                        await content.readany()
+            except TimeoutError:
+                pass
+
+    def _began(self, endpoint: Endpoint, times: Times) -> None:
+        endpoint.began(max(0.0, (times.first_s or time.time()) - times.started_s))
+        self.pool.wake()
+
+    def _failures(
+        self, call: Call, fault: AttemptFailed, n_attempts: int, times: Times, wait: float | None
+    ) -> list[Reply]:
+        message = fault.message
+        if wait is not None and not fault.is_final and n_attempts <= self.model.retries:
+            message += (
+                f" (not tried again: a wait of {wait:.0f} s would pass "
+                f"model.total_timeout_s={self.model.total_timeout_s:g})"
+            )
+        message, ended_s = self.key.hidden(message), time.time()
+        rows = []
+        for base in call.bases(n_attempts):
+            base = replace(base, http_status=fault.http_status, started_s=times.started_s, ended_s=ended_s)
+            rows.append(failed(base, fault.status, fault.error_type, message))
+        return rows
+
+    def _timed_out(self, watch: Watch, is_open: bool) -> AttemptFailed:
+        name = watch.expired or "connect_timeout"
+        limit = getattr(self.model, f"{name}_s")
+        says = {
+            "connect_timeout": "no connection",
+            "first_token_timeout": "no text",
+            "idle_timeout": "silence of the server",
+            "total_timeout": "not finished",
+        }[name]
+        return AttemptFailed(
+            name,
+            f"{says} after model.{name}_s={limit:g} s",
+            status=Status.TIMEOUT,
+            http_status=200 if is_open else None,
+            is_final=name == "total_timeout",
+            is_refusal=name == "connect_timeout",
+        )
+
+    def _given_up(self, fault: AttemptFailed) -> TaskFailure:
+        status = "" if fault.http_status is None else f" (HTTP {fault.http_status})"
+        message = self.key.hidden(visible(fault.message))
+        text = f"{self.refusals.count} requests in a row failed in the same way{status}: {message}"
+        if fault.http_status == 404 and self.server.served:
+            text += f" The server lists: {', '.join(visible(name) for name in self.server.served[:20])}."
+        return TaskFailure(f"{text} The remaining requests were not sent; --resume asks for them.")
+
+
+async def _refused(response: aiohttp.ClientResponse) -> AttemptFailed:
+    """An answer other than 200, with the server's message."""
+    status = response.status
+    body = b""
+    with suppress(TimeoutError):  # the status says what happened, also where its message never ends
+        async with asyncio.timeout(ERROR_BODY_S):
+            body = await read_up_to(response, LONGEST_ERROR_BYTES)
+    message = body_text(body) or response.reason or ""
+    if 300 <= status < 400:
+        place = response.headers.get("Location", "a place that it does not name")
+        message = f"redirected to {place}: set model.base_url to where the API is"
+    is_final = not is_worth_repeating(status)
+    wait = retry_after_s(response.headers.get("Retry-After"), time.time())
+    return AttemptFailed(
+        "http", message, http_status=status, is_final=is_final, is_refusal=is_final, retry_after_s=wait
+    )
+
+
+def _disconnected(fault: BaseException, is_open: bool, is_unreachable: bool) -> AttemptFailed:
+    """A connection fault: before the headers a lost request, after them a cut stream."""
+    if is_open:
+        return AttemptFailed(
+            "incomplete", f"the stream was cut: {problem_text(fault)}", status=Status.INCOMPLETE, http_status=200
+        )
+    kind = "unreachable" if is_unreachable else "connection"
+    return AttemptFailed(kind, f"{problem_text(fault)}", is_refusal=is_unreachable)

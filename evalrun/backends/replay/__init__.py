@@ -1,0 +1,1 @@
+"""Backend `replay`: saved predictions served again."""

@@ -1,0 +1,1 @@
+"""Backend `vllm`: vLLM's offline engine in this process tree."""

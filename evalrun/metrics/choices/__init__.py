@@ -1,0 +1,1 @@
+"""Metrics over the log-probabilities of choices."""

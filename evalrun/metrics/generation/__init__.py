@@ -1,0 +1,1 @@
+"""Metrics of summaries and translations: ROUGE, BLEU, chrF, TER, coverage."""

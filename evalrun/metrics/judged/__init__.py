@@ -1,0 +1,1 @@
+"""Arithmetic over what another model says: ratings, grades, embeddings."""

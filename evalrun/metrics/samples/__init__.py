@@ -1,0 +1,1 @@
+"""Metrics over n samples of a document: pass@k and its relatives."""

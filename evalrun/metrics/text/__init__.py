@@ -1,0 +1,1 @@
+"""Metrics and scorers that compare an answer with gold texts by its words or characters."""

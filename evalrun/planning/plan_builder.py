@@ -1,0 +1,299 @@
+"""RunConfig -> Plan. Every user fault that needs no data is raised here, before a token is made."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig
+from evalrun.errors import Fault, unknown
+from evalrun.planning import own_metrics, secrets
+from evalrun.planning.address import ask_id, asked_of, task_version
+from evalrun.planning.json_form import FORMAT_VERSION
+from evalrun.planning.samples import (  # fmt: skip
+    MOST_SAMPLES,
+    Said,
+    Wish,
+    kinds_of,
+    positive_int,
+    refuse_bad_sampling,
+    resolve,
+    warm,
+)
+from evalrun.types import (
+    Cell,
+    DatasetPlan,
+    DeployPlan,
+    FewshotPlan,
+    Kind,
+    MetricPlan,
+    ModelPlan,
+    Pairs,
+    Plan,
+    PromptPlan,
+    Sampling,
+)  # fmt: skip
+from evalrun.version import __version__
+
+BOUNDARIES = ("joint", "separate")
+LATER_DEFAULTS = {"token_boundary", "n_per_request", "request_burst"}  # absent: as ModelPlan says
+CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter", "text", "flags")}
+
+
+def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, Said] | None = None) -> Plan:
+    """The frozen plan of one job, its run folder not yet named.
+
+    typed: the overrides of the command line, in order (they give display names their order of parameters).
+    inherited: task -> said of the stored run, used in eval where the command line says nothing of n and k.
+    Faults: see the functions called.
+    """
+    secrets.refuse_in_config(config)
+    _check_model(config.model)
+    nrs = config.num_return_sequences
+    if nrs is not None:
+        positive_int(nrs, "num_return_sequences")
+        if nrs > MOST_SAMPLES:
+            raise Fault(
+                f"num_return_sequences={nrs} is more than the {MOST_SAMPLES:,} samples per document that a run can hold."
+            )
+    limit = positive_or_none(config.limit, "limit")
+    tasks = _layered(config)
+    for name in config.task_params:
+        if name not in tasks:
+            raise unknown("task", name, tasks, "task_params")
+    cells: list[Cell] = []
+    for name, task in tasks.items():
+        said = Said(config.task_params.get(name) or {}, nrs, name)
+        if inherited and name in inherited and not said.task_params and nrs is None:
+            said = inherited[name]
+        cells += _cells(config, name, task, said, limit, typed)
+    _refuse_twice([cell.name for cell in cells])
+    return Plan(
+        format_version=FORMAT_VERSION,
+        created=dt.datetime.now().astimezone().isoformat(timespec="microseconds"),
+        mode=config.mode.value,
+        run_dir="",
+        model=_model_plan(config.model),
+        cells=tuple(cells),
+        seed=config.seed,
+        num_return_sequences=nrs,
+        suite=config.suite_name,
+        summary=_pairs(vars(config.summary)),
+        max_error_rate=_error_rate(config.max_error_rate),
+        metric_files=own_metrics.recorded(config),
+        deploy=_deploy_plan(config),
+        versions=(("evalrun", __version__), ("python", platform.python_version())),
+    )
+
+
+def _layered(config: RunConfig) -> dict[str, TaskConfig]:
+    """The tasks with the root `dataset` layer put on the only one."""
+    if not config.tasks:
+        raise Fault("No task was asked for. Say task=NAME or suite=NAME; `evalrun list tasks` shows the names.")
+    asked = {k: v for k, v in vars(config.dataset).items() if v not in (None, {})}
+    if not asked:
+        return dict(config.tasks)
+    if len(config.tasks) > 1:
+        key, value = next(iter(asked.items()))
+        names = ", ".join(config.tasks)
+        raise Fault(
+            f"dataset.{key}={value} is for the only task, but {len(config.tasks)} were asked for ({names}). "
+            f"Say which: tasks.{next(iter(config.tasks))}.dataset.{key}={value}."
+        )
+    name, task = next(iter(config.tasks.items()))
+    dataset = DatasetConfig(**{**vars(task.dataset), **asked})
+    dataset.columns = {**task.dataset.columns, **config.dataset.columns}
+    dataset.filter = {**task.dataset.filter, **config.dataset.filter}
+    return {name: TaskConfig(**{**vars(task), "dataset": dataset})}
+
+
+def _cells(
+    config: RunConfig, name: str, task: TaskConfig, said: Said, limit: int | None, typed: Sequence[str]
+) -> Iterable[Cell]:
+    _check_task(name, task)
+    is_own = not config.metrics
+    wishes = wishes_of(config.metrics or task.metrics, typed)
+    if not wishes:
+        raise Fault(f"Task {name} has no metric. Say metric=accuracy, or give the task's file a `metrics:` entry.")
+    metrics = resolve(wishes, said, task.extract, is_own, config.model.backend, task.generative)
+    kinds = kinds_of(metrics)
+    asked_n = [said.num_return_sequences] if said.num_return_sequences and Kind.GENERATE.value in kinds else []
+    n = max([m.n for m in metrics] + asked_n)
+    sampling, origins = _sampling(config, name, task, n)
+    own_limit = positive_or_none(task.limit, f"tasks.{name}.limit")
+    subsets: list[str | None] = [*task.subsets] or [None]
+    for subset in subsets:
+        asked = asked_of(config.model, task, subset, config.seed)
+        full_name = name if subset is None else f"{name}:{subset}"
+        yield Cell(
+            task=name,
+            subset=subset,
+            ask_id=ask_id(full_name, asked),
+            asked=asked,
+            version=task_version(task),
+            dataset=_dataset_plan(task.dataset, subset),
+            prompt=PromptPlan(**vars(task.prompt)),
+            fewshot=FewshotPlan(**vars(task.fewshot)),
+            extract=task.extract,
+            sampling=sampling,
+            n=n,
+            limit=limit if limit is not None else own_limit,
+            metrics=metrics,
+            origins=(*origins, ("n", _n_origin(metrics, n, said))),
+            task_params=_pairs(said.task_params),
+            kinds=kinds,
+            generative=task.generative,
+        )
+
+
+def _n_origin(metrics: Sequence[MetricPlan], n: int, said: Said) -> str:
+    if said.num_return_sequences == n:
+        return "num_return_sequences"
+    return next((f"{m.key}: {dict(m.origins).get('n', 'default')}" for m in metrics if m.n == n), "default")
+
+
+def positive_or_none(value: Any, name: str) -> int | None:
+    """None, or a positive integer. Fault for anything else."""
+    return None if value is None else positive_int(value, name)
+
+
+def wishes_of(metrics: Mapping[str, Any], typed: Sequence[str]) -> list[Wish]:
+    """The metrics of a configuration as wishes, their parameters in the order in which they were typed."""
+    return [_wish(key, params, typed) for key, params in metrics.items()]
+
+
+def _wish(key: str, params: Any, typed: Sequence[str]) -> Wish:
+    if params is None:
+        params = {}
+    if not isinstance(params, Mapping):
+        raise Fault(f"metrics.{key} must be a mapping of parameters, such as {{}} or {{n: 4}}; got {params!r}.")
+    prefix = f"metrics.{key}."
+    order = [o.lstrip("+").split("=", 1)[0].removeprefix(prefix) for o in typed if o.lstrip("+").startswith(prefix)]
+    return Wish(key, {str(k): _frozen(v) for k, v in params.items()}, tuple(dict.fromkeys(order)))
+
+
+def _sampling(config: RunConfig, name: str, task: TaskConfig, n: int) -> tuple[Sampling, tuple[tuple[str, str], ...]]:
+    model, protocol = config.model, task.sampling
+    temperature, why = warm(n, model.temperature, protocol.temperature, config.allow_equal_samples, name)
+    sampling = Sampling(
+        max_tokens=protocol.max_tokens if model.max_tokens is None else model.max_tokens,
+        temperature=temperature,
+        top_p=next(v for v in (model.top_p, protocol.top_p, 1.0) if v is not None),
+        top_k=model.top_k,
+        min_p=model.min_p,
+        repetition_penalty=model.repetition_penalty,
+        stop=tuple(protocol.stop if model.stop is None else model.stop),
+        seed=config.seed,
+    )
+    refuse_bad_sampling(sampling)
+    limit_origin = "task" if model.max_tokens is None else "model.max_tokens"
+    return sampling, (("max_tokens", limit_origin), ("temperature", why))
+
+
+def _check_model(model: ModelConfig) -> None:
+    for key in ("concurrency", "batch_size", "max_model_len"):
+        if getattr(model, key) is not None:
+            positive_int(getattr(model, key), f"model.{key}")
+    if model.retries < 0:
+        raise Fault(f"model.retries must be 0 or more (0 sends every request once); got {model.retries}.")
+    for key in ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s"):
+        if not 0 < getattr(model, key) < math.inf:
+            raise Fault(f"model.{key} must be above 0 seconds, and finite; got {getattr(model, key)}.")
+    if model.token_boundary not in (None, *BOUNDARIES):
+        raise unknown("token boundary", model.token_boundary, BOUNDARIES, "model.token_boundary")
+    if str(model.n_per_request) not in ("None", "1", "all"):
+        raise Fault(
+            f"model.n_per_request must be 1 (one request per sample) or all (one per document); got {model.n_per_request}."
+        )
+    if model.request_rate is not None and not 0 < model.request_rate < math.inf:
+        raise Fault(f"model.request_rate must be above 0 requests/s, and finite; got {model.request_rate}.")
+    if model.request_burst is not None:
+        positive_int(model.request_burst, "model.request_burst")
+
+
+def _check_task(name: str, task: TaskConfig) -> None:
+    if not task.dataset.path:
+        raise Fault(f"Task {name} has no dataset.path. Give a hub name or a local file: dataset.path=FILE.jsonl.")
+    if isinstance(task.fewshot.n, bool) or task.fewshot.n < 0:
+        raise Fault(f"tasks.{name}.fewshot.n must be 0 or more; got {task.fewshot.n}.")
+    if task.fewshot.rule not in CHOICES["rule"]:
+        raise Fault(f"tasks.{name}.fewshot.rule must be first or random; got {task.fewshot.rule!r}.")
+    where = [task.dataset.path, task.dataset.name, task.dataset.split, *task.dataset.filter.values()]
+    if task.subsets and not any("{subset}" in str(value) for value in where):
+        asked = f"{len(task.subsets)} subsets" if len(task.subsets) > 1 else f"the subset {task.subsets[0]}"
+        raise Fault(
+            f"Task {name} has {asked}, but its dataset ({task.dataset.path}) is the same for all. "
+            "Write {subset} into dataset.path, dataset.name, dataset.split or a dataset.filter value."
+        )
+    form = task.dataset.gold_form
+    if form is not None and form not in CHOICES["gold_form"]:
+        raise Fault(f"tasks.{name}.dataset.gold_form must be one of {', '.join(CHOICES['gold_form'])}; got {form!r}.")
+
+
+def _dataset_plan(dataset: DatasetConfig, subset: str | None) -> DatasetPlan:
+    """`{subset}` in path, name, split and filter values stands for the subset's name."""
+    values = {k: _named(v, subset) for k, v in vars(dataset).items() if v is not None}
+    wanted = {k: _named(v, subset) for k, v in dataset.filter.items()}
+    return DatasetPlan(**{**values, "columns": _pairs(dataset.columns), "filter": _pairs(wanted)})
+
+
+def _named(value: Any, subset: str | None) -> Any:
+    return value.replace("{subset}", subset) if subset is not None and isinstance(value, str) else value
+
+
+def _model_plan(model: ModelConfig) -> ModelPlan:
+    drawn = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "stop"}
+    values = {k: v for k, v in vars(model).items() if k not in drawn and not (v is None and k in LATER_DEFAULTS)}
+    if "n_per_request" in values:
+        values["n_per_request"] = str(values["n_per_request"])
+    values["replicas"] = tuple(model.replicas)
+    return ModelPlan(
+        **{
+            **values,
+            "chat": model.chat.value,
+            "engine": _pairs(model.engine, "model.engine"),
+            "extra_body": _pairs(model.extra_body, "model.extra_body"),
+        }
+    )
+
+
+def _deploy_plan(config: RunConfig) -> DeployPlan | None:
+    """Only where the run starts the server (model.repo is set)."""
+    if config.model.repo is None:
+        return None
+    deploy = config.deploy
+    for key in ("max_weights_gb", "install_timeout_s", "ready_timeout_s", "stop_timeout_s"):
+        if not 0 < getattr(deploy, key) < math.inf:
+            raise Fault(f"deploy.{key} must be above 0, and finite; got {getattr(deploy, key)}.")
+    if not 0 < deploy.port < 65536:
+        raise Fault(f"deploy.port must be a port, 1 to 65535; got {deploy.port}.")
+    return DeployPlan(**{**vars(deploy), "env": _pairs(deploy.env, "deploy.env")})
+
+
+def _error_rate(rate: float) -> float:
+    if not 0 <= rate <= 1:
+        raise Fault(f"max_error_rate is a share of the rows, 0 to 1; got {rate}.")
+    return float(rate)
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise Fault(f"Task {', '.join(twice)} was asked for more than once. Name each task once.")
+
+
+def _pairs(mapping: Mapping[str, Any], where: str = "") -> Pairs:
+    return tuple((str(k), _frozen(v, f"{where}.{k}" if where else str(k))) for k, v in mapping.items())
+
+
+def _frozen(value: Any, where: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return _pairs(value, where)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Fault(
+            f"{where}: {value} is no finite number, which the plan cannot hold. Leave it out, or write a number."
+        )
+    return tuple(_frozen(v, where) for v in value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,174 @@
+"""From read arguments to Hydra, and from Hydra to jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from evalrun.config import places, yaml_files
+from evalrun.config.keys import Kind, kind, unknown_key
+from evalrun.config.quoting import quoted
+from evalrun.errors import Fault, unknown
+from evalrun.metrics import METRICS
+from evalrun.runs.arguments import GROUPS, Arguments
+from evalrun.runs.reopen import with_stored_settings
+from evalrun.runs.strings import elements, split
+from evalrun.runs.sweep import Jobs
+
+DEFAULT_TASK = "demo_math"
+
+
+def checked(arguments: Arguments) -> Arguments:
+    """The command with what a named run adds to it. Fault for names that do not exist."""
+    yaml_files.check(arguments.config_dir)
+    arguments = with_stored_settings(arguments)
+    _check_choices(arguments)
+    _check_subsets(arguments)
+    _check_task_keys(arguments)
+    return arguments
+
+
+def run(arguments: Arguments) -> int:
+    """Compose and run every job of the command. Returns the exit code of all together."""
+    arguments = checked(arguments)
+    jobs = Jobs(arguments)
+    with _sweep_folder(arguments, jobs) as sweep:
+        try:
+            call_hydra([*arguments.hydra_flags, *sweep, *arguments.overrides], jobs, arguments)
+            return jobs.finish()
+        finally:
+            jobs.close()
+
+
+@contextlib.contextmanager
+def _sweep_folder(arguments: Arguments, jobs: Jobs) -> Iterator[list[str]]:
+    """Hydra writes multirun.yaml into the sweep's folder: ours, or for a dry run one that is thrown away."""
+    if not arguments.is_sweep:
+        yield []
+        return
+    if arguments.value("dry_run") == "true":
+        folder = tempfile.mkdtemp(prefix="evalrun-dry-")
+        try:
+            yield [f"hydra.sweep.dir={quoted(folder)}"]
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    yield [f"hydra.sweep.dir={quoted(str(jobs.claim_sweep()))}"]
+
+
+def call_hydra(words: list[str], jobs: Jobs, arguments: Arguments) -> None:
+    """Let Hydra compose `words` and call `jobs` once per job. Its errors become a Fault of one paragraph."""
+    from hydra import main as hydra_main
+
+    from evalrun.config import composing
+
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    composing.register()
+    saved, sys.argv = sys.argv, ["evalrun", *words]
+    try:
+        hydra_main(version_base="1.3", config_path=str(places.own("conf")), config_name="config")(jobs.run)()
+    except composing.ERRORS as error:
+        raise _fault(error, arguments) from error
+    finally:
+        sys.argv = saved
+
+
+def _check_choices(arguments: Arguments) -> None:
+    """Fault with the nearest name for an unknown choice: Hydra's own message lists the options without one."""
+    for group in GROUPS:
+        value = arguments.value(group)
+        if value is None or (group == "suite" and value == "null"):
+            continue
+        known = {*places.names(group, arguments.config_dir)}
+        if group == "metric":
+            known |= set(METRICS)
+        choices = split(value) if arguments.is_sweep or group not in ("task", "metric") else [value]
+        names = [n for c in choices for n in (elements(c, group)[0] if group in ("task", "metric") else [c])]
+        for name in names:
+            if name not in known:
+                raise unknown(group, name, known - {"task"} if group == "metric" else known, f"{group}={value}")
+
+
+def _check_subsets(arguments: Arguments) -> None:
+    """Fault for a subset that the task file does not list. tasks.NAME.subsets sets another list, for own data."""
+    known = places.names("task", arguments.config_dir)
+    for name, subset in arguments.subsets:
+        listed = yaml_files.subsets(known[name])
+        if listed and subset not in listed:
+            where = f"task={name}:{subset} (tasks.{name}.subsets=[{subset}] asks for it all the same)"
+            raise unknown("subset", subset, listed, where)
+
+
+def _check_task_keys(arguments: Arguments) -> None:
+    """Fault for tasks.NAME.KEY where the task does not exist, or is not asked for."""
+    known = places.names("task", arguments.config_dir)
+    has_suite = arguments.value("suite") not in (None, "null")
+    typed = arguments.value("task") or DEFAULT_TASK
+    asked = {n for choice in (split(typed) if arguments.is_sweep else [typed]) for n in elements(choice, "task")[0]}
+    for key in arguments.typed:
+        group, _, rest = key.partition(".")
+        name = rest.partition(".")[0]
+        if group not in ("tasks", "task_params"):
+            continue
+        if name not in known:
+            raise unknown("task", name, known, key)
+        if name not in asked and not has_suite:
+            raise Fault(
+                f"{key} sets task {name}, which is not asked for: {', '.join(sorted(asked))}. Add task={name}."
+            )
+
+
+def _fault(error: Exception, arguments: Arguments) -> Fault:
+    """Hydra's or OmegaConf's error as one paragraph."""
+    from hydra.errors import OverrideParseException
+    from omegaconf.errors import GrammarParseError
+
+    if isinstance(error, OverrideParseException):
+        override = error.override.lstrip("+")
+        why = str(error).split("\n")[0].removeprefix(f"Error parsing override '{error.override}'").strip()
+        return Fault(
+            f"{override} cannot be read{f' ({why})' if why else ''}. Put a value with special characters in quotes, "
+            f"once for the shell and once for the value: '{override.partition('=')[0]}=\"VALUE\"'."
+        )
+    lines = [line.strip() for line in str(error).strip().split("\n")]
+    causes = [error.__cause__, getattr(error.__cause__, "__cause__", None)]
+    lines += [str(cause).split("\n")[0].strip() for cause in causes if cause is not None]
+    kept = [line for line in lines if line and not line.startswith(_NOISE)]
+    text = ". ".join(line.rstrip(".") for line in dict.fromkeys(kept))
+    if match := re.match(r"Could not override '([^']+)'", text):
+        return _not_there(match[1])
+    if isinstance(error.__cause__, GrammarParseError) or isinstance(error, GrammarParseError):
+        text += ". ${NAME} stands for another setting; a plain one is written \\${"
+    text = re.sub(r"^Error merging override \+*(\S+?)(=.*?)?(\. |$)", r"\1\2: ", text)
+    return Fault(f"The configuration cannot be composed: {text}.")
+
+
+def _not_there(key: str) -> Fault:
+    group, _, rest = key.partition(".")
+    name = rest.partition(".")[0]
+    if group == "tasks" and name:
+        return Fault(
+            f"{key} sets task {name}, which is not asked for here. Add task={name}, or leave the setting out."
+        )
+    if kind(key) is Kind.section:
+        return Fault(f"{key} is a section and is not set as a whole. Set its keys one by one: {key}.KEY=VALUE.")
+    return unknown_key(key, "the configuration")
+
+
+_NOISE = (
+    "full_key",
+    "object_type",
+    "reference_type",
+    "To append",
+    "Set the",
+    "See https",
+    "^",
+    "Config search path",
+    "provider=",
+)
+"""Beginnings of the lines of Hydra's messages that say nothing to a user."""

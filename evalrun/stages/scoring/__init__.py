@@ -1,0 +1,1 @@
+"""The steps of the score stage: saved answers -> verdicts -> statistics per document -> estimates with errors."""

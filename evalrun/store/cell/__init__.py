@@ -1,0 +1,1 @@
+"""The files of one cell (model x task): predictions, documents, verdicts, statistics, results."""

@@ -1,0 +1,175 @@
+"""Results of one cell: estimates as strict JSON, statistics per document, stage times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from evalrun.errors import Fault, visible
+from evalrun.store.disk import alone_in, write_text_atomic
+from evalrun.store.layout import Run
+from evalrun.store.strict_json import from_json, number, plain, to_json
+from evalrun.types import Consistency, Counts, Estimate, Record
+from evalrun.version import __version__
+
+FORMAT_VERSION = 1
+
+_FIELDS = tuple(field.name for field in fields(Estimate))
+_COUNTED = tuple(field.name for field in fields(Consistency))
+_Signed = TypeVar("_Signed", Estimate, Consistency)
+
+
+@dataclass(frozen=True)
+class Results:
+    """A results file. header: what identifies the cell. counts: samples per outcome. estimates: in stored order.
+
+    consistency: likewise; none in a file of before it was counted.
+    """
+
+    header: dict[str, Any]
+    counts: dict[str, Any]
+    estimates: tuple[Estimate, ...]
+    consistency: tuple[Consistency, ...] = ()
+
+
+def merge(old: Sequence[Estimate], new: Sequence[Estimate]) -> tuple[Estimate, ...]:
+    """Old estimates in their order, each replaced by the new one of its signature; then the other new ones.
+
+    Nothing is removed. Fault where two of `new` have one signature.
+    """
+    by_signature: dict[str, Estimate] = {}
+    for estimate in new:
+        other = by_signature.setdefault(estimate.signature, estimate)
+        if other is not estimate:
+            names = f"{other.display!r} and {estimate.display!r}"
+            raise Fault(f"Two estimates, {names}, have one signature {estimate.signature!r}; ask for one of them.")
+    return _joined(old, by_signature)
+
+
+def _joined(old: Sequence[_Signed], new: dict[str, _Signed]) -> tuple[_Signed, ...]:
+    left: dict[str, _Signed] = dict(new)
+    kept: list[_Signed] = [left.pop(each.signature, each) for each in old]
+    return tuple(kept + list(left.values()))
+
+
+def write_results(
+    run: Run,
+    model: str,
+    task: str,
+    header: Mapping[str, Any],
+    estimates: Sequence[Estimate],
+    counts: Counts | Mapping[str, Any],
+    consistency: Sequence[Consistency] = (),
+) -> None:
+    """Store estimates and consistency, merged into what is stored; header and counts are replaced.
+
+    Strict JSON: nan and infinities are the texts "NaN", "Infinity", "-Infinity". Equal content gives equal bytes;
+    the caller keeps wall times, pids and absolute paths out of header and counts. TaskFailure on OSError.
+    """
+    path = run.results_file(model, task)
+    with alone_in(path.parent):
+        old = read_results(run, model, task)
+        merged = merge(old.estimates if old else (), estimates)
+        counted = _joined(old.consistency if old else (), {each.signature: each for each in consistency})
+        content = {
+            "format_version": FORMAT_VERSION,
+            "header": plain(header),
+            "counts": plain(counts),
+            "estimates": [asdict(estimate) for estimate in merged],
+            "consistency": [asdict(each) for each in counted],
+        }
+        write_text_atomic(path, to_json(content, indent=2) + "\n")
+
+
+def read_results(run: Run, model: str, task: str) -> Results | None:
+    """The stored results; None where there are none. Fault where the file is newer than we are or not sound."""
+    path = run.results_file(model, task)
+    content = _read_json(path)
+    if content is None:
+        return None
+    version = content.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise Fault(f"{path} is no results file of evalrun: format_version is {version!r}.")
+    if version > FORMAT_VERSION:
+        raise Fault(
+            f"{path} has format_version {version}; evalrun {__version__} reads results up to format_version "
+            f"{FORMAT_VERSION}. Use a newer evalrun."
+        )
+    try:
+        estimates = tuple(_estimate(entry) for entry in content["estimates"])
+        counted = tuple(_consistency(entry) for entry in content.get("consistency", ()))
+        return Results(dict(content["header"]), dict(content["counts"]), estimates, counted)
+    except (KeyError, TypeError, ValueError, AttributeError) as cause:
+        raise _unsound(path, cause) from cause
+
+
+def write_record(run: Run, record: Record) -> None:
+    """`write_results` for a Record: its counts, estimates, consistency, and all other fields as the header."""
+    apart = ("counts", "estimates", "consistency")
+    header = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in apart}
+    write_results(run, record.model, record.task, header, record.estimates, record.counts, record.consistency)
+
+
+def read_record(run: Run, model: str, task: str) -> Record | None:
+    """The Record of `write_record`, with every estimate stored so far; None where there is none. Fault: not sound."""
+    results = read_results(run, model, task)
+    if results is None:
+        return None
+    try:
+        header = {**results.header, "notes": tuple(results.header.get("notes", ()))}
+        counts, estimates = Counts(**results.counts), results.estimates
+        return Record(**header, counts=counts, estimates=estimates, consistency=results.consistency)
+    except TypeError as cause:
+        raise _unsound(run.results_file(model, task), cause) from cause
+
+
+def write_times(run: Run, model: str, task: str, times: Mapping[str, float]) -> None:
+    """Store stage times in seconds, merged by name into what is stored. TaskFailure on OSError."""
+    path = run.times_file(model, task)
+    with alone_in(path.parent):
+        write_text_atomic(path, to_json({**read_times(run, model, task), **times}, indent=2) + "\n")
+
+
+def read_times(run: Run, model: str, task: str) -> dict[str, float]:
+    """Stage name -> seconds; empty where none are stored. Fault where the file is not sound."""
+    content = _read_json(run.times_file(model, task))
+    return {name: number(value) for name, value in (content or {}).items()}
+
+
+def _estimate(entry: Mapping[str, Any]) -> Estimate:
+    values = {name: entry[name] for name in _FIELDS}
+    for name in ("value", "stderr", "rerun_stderr", "ci_low", "ci_high"):
+        values[name] = number(values[name])
+    if values["bounds"] is not None:
+        low, high = values["bounds"]
+        values["bounds"] = (number(low), number(high))
+    return Estimate(**values)
+
+
+def _consistency(entry: Mapping[str, Any]) -> Consistency:
+    found = Consistency(**{name: entry[name] for name in _COUNTED})
+    counts = (found.n, found.always, found.mostly, found.unstable, found.never, found.n_right)
+    if any(isinstance(count, bool) or not isinstance(count, int) or count < 0 for count in counts):
+        raise ValueError("consistency holds something other than counts")
+    if not (found.n and found.n_scored):
+        raise ValueError("consistency counts no document")
+    return found
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as cause:
+        raise _unsound(path, cause) from cause
+    if not isinstance(content, dict):
+        raise _unsound(path, TypeError("no JSON object"))
+    return content
+
+
+def _unsound(path: Path, cause: BaseException) -> Fault:
+    text = f"{type(cause).__name__}: {cause}"
+    return Fault(f"{path} cannot be read: {visible(text)}. It was left as it is; move it away and score again.")

@@ -1,0 +1,1 @@
+"""What the tests share: contracts, fake servers, cases, laws of the house."""
