@@ -1,7 +1,7 @@
 """What can go wrong, and the exit code of each kind.
 
 EvalrunError
-├── Fault          2    what was asked for cannot be done; said in one paragraph before any request is sent
+├── Fault          2    what was asked for cannot be done; raised before any request is sent
 ├── TaskFailure    3    one task cannot go on (hub unreachable, engine died); the other tasks do
 └── Stopped        130 / 143    SIGINT or SIGTERM; the rows so far are kept
 """
@@ -13,13 +13,19 @@ from collections.abc import Iterable
 
 
 class EvalrunError(Exception):
-    """Root of all errors that evalrun raises on purpose. Its text is shown to the user as it stands."""
+    """Root of all errors that evalrun raises on purpose.
+
+    Its text is shown to the user as it stands.
+    """
 
     exit_code = 1
 
 
 class Fault(EvalrunError):
-    """A fault in what was asked. The text names what was got, what is allowed, where, and the way out."""
+    """A fault in what was asked.
+
+    The text names what was got, what is allowed, where, and the way out.
+    """
 
     exit_code = 2
 
@@ -49,7 +55,9 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
 
 
 def unknown(what: str, got: str, allowed: Iterable[str], where: str = "") -> Fault:
-    """A Fault for a name that does not exist: names it, the place, the nearest valid name and all valid ones."""
+    """A Fault for a name that does not exist: names it, the place, the nearest valid name and
+    all valid ones.
+    """
     names = sorted(set(allowed))
     place = f" in {where}" if where else ""
     hint = nearest(got, names)
@@ -59,7 +67,9 @@ def unknown(what: str, got: str, allowed: Iterable[str], where: str = "") -> Fau
 
 
 def visible(text: str) -> str:
-    """`text` with control characters written as escapes, so that foreign text cannot drive a terminal."""
+    """`text` with control characters written as escapes, so that foreign text cannot drive a
+    terminal.
+    """
     return "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in text)
 
 

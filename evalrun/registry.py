@@ -13,8 +13,8 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """A table of named things with aliases.
 
-    `what` is the word used in errors. Adding a name or alias twice raises ValueError (a programming fault);
-    looking up an unknown name raises Fault with the nearest valid one.
+    `what` is the word used in errors. Adding a name or alias twice raises ValueError (a programming
+    fault); looking up an unknown name raises Fault with the nearest valid one.
     """
 
     def __init__(self, what: str) -> None:

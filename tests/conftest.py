@@ -1,4 +1,6 @@
-"""Fixtures of the tests: the command line in this process, a loaded model, small benchmarks on disk."""
+"""Fixtures of the tests: the command line in this process, a loaded model, small benchmarks on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("COLUMNS", "200")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads: the machine may be busy
 
-# A background job of a shell ignores SIGINT, and so would every process that the tests start and interrupt.
+# A background job of a shell ignores SIGINT, and so would every process that the tests start and
+# interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

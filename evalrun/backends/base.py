@@ -1,4 +1,5 @@
-"""The contract of a backend, and what all of them share: seeds, reasoning split, stop strings, status.
+"""The contract of a backend, and what all of them share: seeds, reasoning split, stop strings,
+status.
 
 A backend turns Requests into Replies, in any order. It knows nothing of gold answers or metrics.
 """
@@ -19,7 +20,10 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 class Backend(Protocol):
-    """What a model is to the runner. Made by `backends.create(ModelPlan)`, which loads nothing heavy."""
+    """What a model is to the runner.
+
+    Made by `backends.create(ModelPlan)`, which loads nothing heavy.
+    """
 
     model: ModelPlan
 
@@ -29,12 +33,13 @@ class Backend(Protocol):
     def facts(self) -> dict[str, str]:
         """Digests and versions that belong to the answers' content; may need `start`.
 
-        engine, engine_version, dtype, revision, tokenizer, chat_template, is_deterministic ("yes"/"no"): what the
-        backend can know of them.
+        engine, engine_version, dtype, revision, tokenizer, chat_template, is_deterministic
+        ("yes"/"no"): what the backend can know of them.
         """
 
     def render(self, request: Request) -> str:
-        """The final prompt as text, exactly as the model gets it (a chat server: the messages as JSON).
+        """The final prompt as text, exactly as the model gets it (a chat server: the messages as
+        JSON).
 
         Of a log-likelihood: its context; of a rolling request: the text.
         """
@@ -42,8 +47,8 @@ class Backend(Protocol):
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
         """Every key of every request reaches `sink` exactly once, as an answer or as a failure row.
 
-        One bad request never ends the others. TaskFailure: the engine died; keys not yet answered stay missing.
-        KeyboardInterrupt and Stopped pass through.
+        One bad request never ends the others. TaskFailure: the engine died; keys not yet answered
+        stay missing. KeyboardInterrupt and Stopped pass through.
         """
 
     def close(self) -> None:
@@ -55,13 +60,19 @@ class ScoreProbe(Protocol):
     """A backend that must be asked whether it gives log-probabilities at all: a server."""
 
     def check_scores(self, is_single_token: bool) -> None:
-        """Fault where it gives none; is_single_token: only choices of one token are asked. After `start`."""
+        """Fault where it gives none;
+
+        Args:
+            is_single_token: only choices of one token are asked. After `start`.
+        """
 
 
 def document_seed(seed: int, doc_id: str) -> int:
-    """Base seed of a document, in [0, 2^31 - 2^20): a hash of the run's seed and the id, free of any order.
+    """Base seed of a document, in [0, 2^31 - 2^20): a hash of the run's seed and the id, free of
+    any order.
 
-    Sample i of the document is drawn with the base seed + i, as vLLM seeds the n children of one call.
+    Sample i of the document is drawn with the base seed + i, as vLLM seeds the n children of one
+    call.
     """
     digest = hashlib.sha256(f"{seed}\x00{doc_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % (2**31 - 2**20)
@@ -70,8 +81,9 @@ def document_seed(seed: int, doc_id: str) -> int:
 def split_reasoning(text: str, is_open: bool = False) -> tuple[str | None, str | None]:
     """(reasoning, answer) of a text that may begin with a thought.
 
-    A text that opens with <think>, whose template opened it (`is_open`), or that holds </think> with no
-    <think> before it, is cut after the last </think>; never closed: the answer is None. Else (None, text).
+    A text that opens with <think>, whose template opened it (`is_open`), or that holds </think>
+    with no <think> before it, is cut after the last </think>; never closed: the answer is None.
+    Else (None, text).
     """
     opens = text.lstrip().startswith(OPEN)
     first_close = text.find(CLOSE)
@@ -102,9 +114,14 @@ def answered(
 ) -> Reply:
     """The row of a request that came back: reasoning split off, stop strings applied, status set.
 
-    base: key, seed, times, counts. raw: the text as it came. reasoning: the server's own field, if it has one.
+    Args:
+        base: key, seed, times, counts.
+        raw: the text as it came.
+        reasoning: the server's own field, if it has one.
     """
-    thought, text = (reasoning, raw) if reasoning is not None else split_reasoning(raw or "", is_open)
+    thought, text = (
+        (reasoning, raw) if reasoning is not None else split_reasoning(raw or "", is_open)
+    )
     was_stopped = False
     if text is not None:
         text, was_stopped = cut_at_stop(text, stop)
@@ -130,5 +147,11 @@ def _status(text: str | None, finish_reason: str | None, was_stopped: bool) -> S
 
 
 def failed(base: Reply, status: Status, error_type: str, message: str) -> Reply:
-    """The row of a request that failed for good. status: error, timeout or incomplete."""
-    return replace(base, status=status.value, error_type=error_type, error_message=message[:4000], text=None)
+    """The row of a request that failed for good.
+
+    Args:
+        status: error, timeout or incomplete.
+    """
+    return replace(
+        base, status=status.value, error_type=error_type, error_message=message[:4000], text=None
+    )

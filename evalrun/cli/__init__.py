@@ -1,4 +1,7 @@
-"""The command line. `main` is the console script; it imports nothing heavy before it knows what is asked."""
+"""The command line.
+
+`main` is the console script; it imports nothing heavy before it knows what is asked.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from collections.abc import Callable
 def main(argv: list[str] | None = None) -> int:
     """Run one command.
 
-    Returns the exit code: 0 good, 1 internal fault, 2 asked wrongly, 3 failed or incomplete tasks, 130 SIGINT,
-    143 SIGTERM.
+    Returns the exit code: 0 good, 1 internal fault, 2 asked wrongly, 3 failed or incomplete tasks,
+    130 SIGINT, 143 SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     from evalrun.runs.border import on_terminate, shielded
@@ -22,7 +25,11 @@ def main(argv: list[str] | None = None) -> int:
 def _dispatch(words: list[str]) -> int:
     from evalrun.cli.help import COMMANDS, HELP, WITH_OWN_HELP
 
-    if not words or words == ["help"] or (words[0] not in WITH_OWN_HELP and {"--help", "-h"} & set(words)):
+    if (
+        not words
+        or words == ["help"]
+        or (words[0] not in WITH_OWN_HELP and {"--help", "-h"} & set(words))
+    ):
         print(HELP)
         return 0 if words else 2
     if "--version" in words:
@@ -48,7 +55,10 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _command(word: str) -> Callable[[list[str]], int] | None:
-    """What the first word asks for; None where it is no command. Each is loaded only when it is asked for."""
+    """What the first word asks for; None where it is no command.
+
+    Each is loaded only when it is asked for.
+    """
     match word:
         case "list":
             from evalrun.commands.list import main as command

@@ -9,7 +9,9 @@ from evalrun.runs.arguments import FLAGS, HYDRA_VALUE_FLAGS, MODES, VALUE_FLAGS
 
 
 def completed(config_dir: str | None) -> bool:
-    """Print our own candidates and return False; or rewrite COMP_LINE and COMP_POINT for Hydra and return True."""
+    """Print our own candidates and return False; or rewrite COMP_LINE and COMP_POINT for Hydra
+    and return True.
+    """
     line = os.environ.get("COMP_LINE", "evalrun ")
     head, *words = line[: int(os.environ.get("COMP_POINT") or len(line))].split(" ")
     *before, word = words or [""]
@@ -32,7 +34,9 @@ def _ours(previous: str, word: str, config_dir: str | None) -> list[str] | None:
     if previous in ("--mode", "-M"):
         return list(MODES)
     if previous in VALUE_FLAGS or previous in HYDRA_VALUE_FLAGS:
-        return list(HYDRA_VALUE_FLAGS.get(previous) or (["latest"] if previous == "--reuse" else []))
+        return list(
+            HYDRA_VALUE_FLAGS.get(previous) or (["latest"] if previous == "--reuse" else [])
+        )
     if word.startswith("-"):
         return [flag for flag in FLAGS if flag.startswith("--")]
     key, sign, value = word.partition("=")
@@ -44,13 +48,17 @@ def _ours(previous: str, word: str, config_dir: str | None) -> list[str] | None:
         else:
             known = list(places.names(key, config_dir))
         begun, comma, _ = value.rpartition(",")
-        stem = f"{key}={begun}{comma}" if comma else f"{key}=[" if value.startswith("[") else f"{key}="
+        stem = (
+            f"{key}={begun}{comma}" if comma else f"{key}=[" if value.startswith("[") else f"{key}="
+        )
         return [stem + name for name in known]
     return None
 
 
 def _settings(words: list[str]) -> list[str]:
-    """The settings among the words before the cursor, as plain ones: no flags, no values of flags, no parameters."""
+    """The settings among the words before the cursor, as plain ones: no flags, no values of
+    flags, no parameters.
+    """
     kept, skip = [], False
     for word in words:
         if skip:

@@ -4,7 +4,8 @@ COMMANDS = ("list", "import", "score", "status", "stop", "pack")
 WITH_OWN_HELP = ("import", "score", "status", "stop", "pack")
 
 HELP = """\
-evalrun: ask a language model every question of a benchmark, keep every answer, score them with error bars.
+evalrun: ask a language model every question of a benchmark, keep every answer, and score them
+with error bars.
 
   evalrun model=smollm2 task=demo_math                 the embedded model on your CPU, no network
   evalrun model=qwen task=gsm8k                        vLLM, Hugging Face hub
@@ -14,13 +15,14 @@ evalrun: ask a language model every question of a benchmark, keep every answer, 
   evalrun --mode eval  --reuse latest 'metric=[exact_match,pass@k:k=1&n=2]'
   evalrun --mode viz   --reuse latest                  write the summary again
   evalrun -m model=smollm2,qwen task=demo_math,gsm8k   a sweep: one run each, one joint summary
-  evalrun --dry-run model=NAME task=NAME               show the plan and one prompt; send and write nothing
-  evalrun 'task=gsm8k@k=2&n=8'                         draw 8 answers, pass@2; task=gsm8k|5 is five-shot
+  evalrun --dry-run model=NAME task=NAME               show the plan and one prompt; send nothing
+  evalrun 'task=gsm8k@k=2&n=8'                         8 answers, pass@2; task=gsm8k|5: five-shot
 
 Settings (key=value)
-  model=NAME            a file of conf/model; model.path=..., model.temperature=..., model.max_tokens=... change it
+  model=NAME            a file of conf/model; change it by model.path=..., model.temperature=...,
+                        model.max_tokens=...
   task=NAME             a file of tasks_yaml/task; or a list: task=[gsm8k,demo_math]; or suite=NAME
-  metric=NAME           instead of the task's own: accuracy, exact_match, pass@k, cons@k, avg@n, maj@n
+  metric=NAME           instead of the task's own: accuracy, exact_match, pass@k, cons@k, maj@n
   dataset.path=FILE     a local .jsonl, .csv, .parquet or .arrow file instead of the task's dataset
   num_return_sequences=N  answers per question (n = k = N)
   metric_files=[FILE.py]  your own metric: one file with one class (docs/metrics.md)
@@ -28,7 +30,8 @@ Settings (key=value)
 
 Flags
   --mode, -M MODE       all (default), infer, eval, viz
-  --reuse RUN           a run folder, its time stamp, or latest: score it, show it, or go on with its settings
+  --reuse RUN           a run folder, its time stamp, or latest: score it, show it, or continue
+                        with its settings
   --resume              go on with the newest run of the same address: only what is missing is asked
   --limit N             the first N documents
   --dry-run             plan, number of requests, one rendered prompt
@@ -39,12 +42,13 @@ Flags
   -sc install=bash      shell completion: eval "$(evalrun -sc install=bash)" (zsh, fish too)
 
 Commands
-  evalrun list tasks|models|metrics|suites             evalrun list metrics rouge1 tells all about one metric
-  evalrun score METRIC ... FILE.jsonl                  score predictions that you have, without a run
-      [--json] [--per-doc FILE] [--metric-file FILE.py]   METRIC may have parameters: 'pass@k:k=2&n=5'
+  evalrun list tasks|models|metrics|suites             evalrun list metrics rouge1: one metric
+  evalrun score METRIC ... FILE.jsonl                  score predictions without a run
+      [--json] [--per-doc FILE] [--metric-file FILE.py]   e.g. 'pass@k:k=2&n=5'
   evalrun import FILE --question COLUMN --gold COLUMN --prediction COLUMN --task NAME --model NAME
-  evalrun status [RUN] [--json]                        what runs do, how far they are, how they ended
-  evalrun stop RUN [--wait SECONDS] [--kill]           end a run in order: rows are kept, --resume goes on
-  evalrun pack RUN [--partial]                         one archive of the run folder, and one of its logs
+  evalrun status [RUN] [--json]                        what runs do and how they ended
+  evalrun stop RUN [--wait SECONDS] [--kill]           end a run; its rows are kept
+  evalrun pack RUN [--partial]                         an archive of the run, one of its logs
 
-Exit codes: 0 good, 1 internal fault, 2 asked wrongly, 3 failed or incomplete tasks, 130 Ctrl-C, 143 SIGTERM."""
+Exit codes: 0 good, 1 internal fault, 2 asked wrongly, 3 failed or incomplete tasks, 130 Ctrl-C,
+143 SIGTERM."""

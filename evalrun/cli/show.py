@@ -1,4 +1,6 @@
-"""What Hydra prints and runs nothing for: the composed configuration, its search path, a completion."""
+"""What Hydra prints and runs nothing for: the composed configuration, its search path, a
+completion.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ def show(arguments: Arguments) -> int:
     if any(word.startswith("query=") for word in arguments.hydra_flags):
         if not completed(arguments.config_dir):
             return 0
-        with contextlib.suppress(Fault):  # half a command line: nothing to offer, and no noise at the prompt
+        # half a command line: nothing to offer, and no noise at the prompt
+        with contextlib.suppress(Fault):
             call_hydra(words, Jobs(arguments), arguments)
         return 0
     try:

@@ -34,8 +34,8 @@ def main(argv: list[str]) -> int:
     run = Run.claim(Path(args.output_dir))
     _write(run, plan, plan.cells[0], imported)
     print(
-        f"{len(imported.docs)} documents x {imported.n} samples of model {args.model}, task {args.task}: {run.path}\n"
-        f"score them: evalrun --mode eval --reuse {run.path}"
+        f"{len(imported.docs)} documents x {imported.n} samples of model {args.model}, task "
+        f"{args.task}: {run.path}\nscore them: evalrun --mode eval --reuse {run.path}"
     )
     return 0
 
@@ -43,12 +43,18 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="evalrun import", description=__doc__, allow_abbrev=False)
     parser.add_argument("file", help=".jsonl, .json, .csv, .tsv, .parquet or .arrow")
-    parser.add_argument("--question", required=True, metavar="COLUMN", help="dots reach into nested values")
+    parser.add_argument(
+        "--question", required=True, metavar="COLUMN", help="dots reach into nested values"
+    )
     parser.add_argument("--gold", required=True, metavar="COLUMN")
-    parser.add_argument("--prediction", required=True, metavar="COLUMN[,COLUMN]", help="several: one per sample")
+    parser.add_argument(
+        "--prediction", required=True, metavar="COLUMN[,COLUMN]", help="several: one per sample"
+    )
     parser.add_argument("--task", required=True, help="the task whose scorer and metrics apply")
     parser.add_argument("--model", required=True, help="the name that the tables show")
-    parser.add_argument("--id", metavar="COLUMN", help="rows that share it are samples of one document")
+    parser.add_argument(
+        "--id", metavar="COLUMN", help="rows that share it are samples of one document"
+    )
     parser.add_argument("--output-dir", default="outputs")
     return parser
 
@@ -66,16 +72,25 @@ def _plan(args: argparse.Namespace, n: int) -> Plan:
     at = f"tasks.{args.task}.dataset"
     file = quoted(str(Path(args.file).expanduser().resolve()))
     overrides = [
-        "mode=infer", "model=replay", f"model.name={quoted(args.model)}", f"model.path={file}", f"task={args.task}",
-        f"{at}.path={file}", f"{at}.name=null", f"{at}.revision=null", f"++{at}.columns.query={quoted(args.question)}",
-        f"++{at}.columns.gold={quoted(args.gold)}", f"++{at}.columns.id={quoted(args.id) if args.id else 'null'}",
+        "mode=infer",
+        "model=replay",
+        f"model.name={quoted(args.model)}",
+        f"model.path={file}",
+        f"task={args.task}",
+        f"{at}.path={file}",
+        f"{at}.name=null",
+        f"{at}.revision=null",
+        f"++{at}.columns.query={quoted(args.question)}",
+        f"++{at}.columns.gold={quoted(args.gold)}",
+        f"++{at}.columns.id={quoted(args.id) if args.id else 'null'}",
         f"num_return_sequences={n if n > 1 else 'null'}",
-    ]  # fmt: skip
+    ]
     try:
         config = composing.composed(overrides)
     except composing.ERRORS as error:
         raise Fault(
-            f"The configuration of task {args.task} cannot be composed: {str(error).splitlines()[0]}"
+            f"The configuration of task {args.task} cannot be composed: "
+            f"{str(error).splitlines()[0]}"
         ) from error
     task = config.tasks[args.task]
     task.dataset.columns = {k: v for k, v in task.dataset.columns.items() if v is not None}
@@ -92,7 +107,9 @@ def _write(run: Run, plan: Plan, cell: Cell, imported: Imported) -> None:
         "n": str(cell.n),
         "evalrun": __version__,
     }
-    doc_store.write_docs(run, model, cell.name, imported.docs, {}, {**metadata, "dataset": imported.digest})
+    doc_store.write_docs(
+        run, model, cell.name, imported.docs, {}, {**metadata, "dataset": imported.digest}
+    )
     with Writer(run, model, cell.name, metadata) as writer:
         for reply in imported.replies:
             writer.append(reply)

@@ -1,4 +1,6 @@
-"""evalrun list tasks|models|metrics|suites: what can be named; evalrun list metrics NAME: all about one metric."""
+"""evalrun list tasks|models|metrics|suites: what can be named; evalrun list metrics NAME: all
+about one metric.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,15 @@ def main(argv: list[str]) -> int:
 
 
 def _files(group: str, config_dir: str | None) -> list[tuple[str, str]]:
-    return [(name, _described(path)) for name, path in sorted(places.names(group, config_dir).items())]
+    return [
+        (name, _described(path)) for name, path in sorted(places.names(group, config_dir).items())
+    ]
 
 
 def _described(path: Path) -> str:
-    """The `description:` of a task, else the first comment that is no Hydra header, else what the file sets."""
+    """The `description:` of a task, else the first comment that is no Hydra header, else what
+    the file sets.
+    """
     comment, names = "", []
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("description:"):

@@ -1,4 +1,6 @@
-"""What is known of a metric, read off its class: names, request kind, parameters, range, direction, source."""
+"""What is known of a metric, read off its class: names, request kind, parameters, range,
+direction, source.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def one_line(key: str) -> str:
 
 
 def described(name: str) -> str:
-    """The docstring of a metric and its facts, a few lines. Fault for a name that does not exist."""
+    """The docstring of a metric and its facts, a few lines.
+
+    Fault for a name that does not exist.
+    """
     key = METRICS.key(name, "evalrun list metrics")
     cls = METRICS.get(key)
     outputs = _outputs(cls)
@@ -45,13 +50,17 @@ def described(name: str) -> str:
         "source": cls.source,
     }
     width = max(map(len, facts))
-    return "\n".join([*lines, *(f"{what:<{width}}  {text}" for what, text in facts.items() if text != "-")])
+    return "\n".join(
+        [*lines, *(f"{what:<{width}}  {text}" for what, text in facts.items() if text != "-")]
+    )
 
 
 def _outputs(cls: type[Metric]) -> tuple[Output, ...]:
     names = {*parameter_defaults()[cls.name]}
     for shape in _SHAPES:
-        if (shape.keys() <= names) and all(not needs or name in shape for name, needs in _needs(cls).items()):
+        if (shape.keys() <= names) and all(
+            not needs or name in shape for name, needs in _needs(cls).items()
+        ):
             return make_metric(cls.name, shape).outputs()
     raise ValueError(f"metric {cls.name} does not say its outputs")
 
@@ -87,12 +96,16 @@ def _output(cls: type[Metric], output: Output) -> str:
 
 
 def _range(cls: type[Metric], output: Output) -> str:
-    """The interval of an output's values: as declared, else as the docstring says, else what its unit allows."""
+    """The interval of an output's values: as declared, else as the docstring says, else what its
+    unit allows.
+    """
     if output.is_bounded:
         return "[0, 1]"
     unit = "" if output.unit == "fraction" else f" {output.unit}"
     stated = stated_range(cls) if len(_outputs(cls)) == 1 else None
-    return (stated or {"percent": "[0, 100]", "count": "[0, inf)"}.get(output.unit, "(-inf, inf)")) + unit
+    return (
+        stated or {"percent": "[0, 100]", "count": "[0, inf)"}.get(output.unit, "(-inf, inf)")
+    ) + unit
 
 
 def _direction(cls: type[Metric]) -> str:
@@ -101,7 +114,11 @@ def _direction(cls: type[Metric]) -> str:
     lower = [output.name for output in outputs if not output.is_higher_better]
     if not lower:
         return "higher is better"
-    return "lower is better" if len(lower) == len(outputs) else f"higher is better, lower for {', '.join(lower)}"
+    return (
+        "lower is better"
+        if len(lower) == len(outputs)
+        else f"higher is better, lower for {', '.join(lower)}"
+    )
 
 
 def _reduction(output: Output) -> str:
@@ -116,5 +133,7 @@ def _reduction(output: Output) -> str:
 
 def stated_range(cls: type[Metric]) -> str | None:
     """The range that a docstring states (`Range [-1, 1]`), or None."""
-    match = re.search(r"Range (\[[^\])]*[\])]|\{[^}]*\})", inspect.cleandoc(cls.__doc__ or "").replace("\n", " "))
+    match = re.search(
+        r"Range (\[[^\])]*[\])]|\{[^}]*\})", inspect.cleandoc(cls.__doc__ or "").replace("\n", " ")
+    )
     return match[1] if match else None

@@ -16,17 +16,22 @@ SHORTEST_SECRET = 8
 def main(argv: list[str]) -> int:
     """Write both archives into the output folder and print their paths. Returns the exit code.
 
-    Fault where the run is still at work (unless --partial), or a file holds the API key of its model.
+    Fault where the run is still at work (unless --partial), or a file holds the API key of its
+    model.
     """
     parser = Parser("pack", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run folder, its time stamp, or latest")
-    parser.add_argument("--partial", action="store_true", help="pack a run that is still at work, as it stands")
+    parser.add_argument(
+        "--partial", action="store_true", help="pack a run that is still at work, as it stands"
+    )
     args = parser.read(argv)
     output_dir = Path(args.output_dir)
     run = one(args.run, output_dir, "pack")
     _refuse_running(run, args.partial)
     path = run.run.path
-    folder = output_dir if path.resolve().is_relative_to(output_dir.resolve()) else path.resolve().parent
+    folder = (
+        output_dir if path.resolve().is_relative_to(output_dir.resolve()) else path.resolve().parent
+    )
     packed = archive.pack(run.run, folder, _digits(run), _secrets(run))
     if packed.left_out:
         print(f"evalrun: left out: {visible(', '.join(packed.left_out))}.")
@@ -39,14 +44,17 @@ def _refuse_running(run: Seen, is_partial: bool) -> None:
     now = run.current
     if now is not None and not now.phase.is_end and not is_partial:
         raise Fault(
-            f"{run.name} is {now.phase} (pid {now.pid}), so its report is not whole. Wait for it, end it with "
-            f"`evalrun stop {run.name}`, or pack it as it stands: evalrun pack {run.name} --partial."
+            f"{run.name} is {now.phase} (pid {now.pid}), so its report is not whole. Wait for it, "
+            f"end it with `evalrun stop {run.name}`, or pack it as it stands: evalrun pack "
+            f"{run.name} --partial."
         )
 
 
 def _digits(run: Seen) -> str:
     """Of the moment in which the run was planned, its model and the folder's own name."""
-    return archive.digits([str(run.plan.get("created", run.created_s)), run.model or "", run.run.path.resolve().name])
+    return archive.digits(
+        [str(run.plan.get("created", run.created_s)), run.model or "", run.run.path.resolve().name]
+    )
 
 
 def _secrets(run: Seen) -> list[tuple[str, str]]:

@@ -52,11 +52,22 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="evalrun score", description=__doc__, allow_abbrev=False)
     parser.add_argument(
-        "words", nargs="+", metavar="METRIC ... FILE",
-        help="metrics, such as rouge1 or 'pass@k:k=2&n=5' or my_metric.py, then the file: .jsonl, .json, .csv, .parquet",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print estimates as JSON in place of the table")
-    parser.add_argument("--per-doc", metavar="FILE", help="write the values of each document, one JSON object a line")
+        "words",
+        nargs="+",
+        metavar="METRIC ... FILE",
+        help=(
+            "metrics, such as rouge1 or 'pass@k:k=2&n=5' or my_metric.py, then the file: .jsonl, "
+            ".json, .csv, .parquet"
+        ),
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print estimates as JSON in place of the table"
+    )
+    parser.add_argument(
+        "--per-doc",
+        metavar="FILE",
+        help="write the values of each document, one JSON object a line",
+    )
     parser.add_argument(
         "--metric-file",
         metavar="FILE.py",
@@ -75,14 +86,19 @@ def _key(metric: str) -> str:
 
 def _scored(metrics: Sequence[str], file: Path) -> list[Scores]:
     if not is_file(str(file)):
-        raise Fault(f"There is no file {file} to score. The file stands last: evalrun score METRIC ... FILE.jsonl.")
+        raise Fault(
+            f"There is no file {file} to score. The file stands last: evalrun score METRIC ... "
+            "FILE.jsonl."
+        )
     rows = load_rows(DatasetPlan(path=str(file)))
     places = [rows.place(i) for i in range(len(rows))]
     return [score_rows(metric, rows.rows, {}, {}, places) for metric in metrics]
 
 
 def _per_doc(found: Sequence[Scores]) -> str:
-    """One JSON object a line: the document's id, then its value of every output (null: not scored)."""
+    """One JSON object a line: the document's id, then its value of every output (null: not
+    scored).
+    """
     columns: dict[str, Sequence[Any]] = {"id": found[0].ids}
     for scores in found:
         for output, values in scores.per_doc.items():
@@ -91,7 +107,9 @@ def _per_doc(found: Sequence[Scores]) -> str:
             if name in columns and columns[name] != values:
                 name = scores[output].signature
             columns[name] = values
-    lines = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    lines = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
     return "".join(to_json(line) + "\n" for line in lines)
 
 
@@ -99,7 +117,11 @@ def _records(keys: Sequence[str], found: Sequence[Scores], name: str) -> list[Re
     """One record per request kind; the only column of the table is called value."""
     records = []
     for kind in dict.fromkeys(METRICS.get(key).reads for key in keys):
-        chosen = [scores for key, scores in zip(keys, found, strict=True) if METRICS.get(key).reads is kind]
+        chosen = [
+            scores
+            for key, scores in zip(keys, found, strict=True)
+            if METRICS.get(key).reads is kind
+        ]
         estimates = tuple(e for scores in chosen for e in scores.values())
         notes = tuple(dict.fromkeys(note for scores in chosen for note in scores.notes))
         records.append(

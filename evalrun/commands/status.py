@@ -1,4 +1,7 @@
-"""evalrun status [RUN]: what runs do, how far they are, and how they ended. Readable at any time."""
+"""evalrun status [RUN]: what runs do, how far they are, and how they ended.
+
+Readable at any time.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,12 @@ UNKNOWN = "unknown"
 def main(argv: list[str]) -> int:
     """Print a table of all runs, or all about one. Returns the exit code."""
     parser = Parser("status", __doc__)
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run folder, its time stamp, or latest")
-    parser.add_argument("--json", action="store_true", help="print JSON: a list of runs, or with RUN one object")
+    parser.add_argument(
+        "run", nargs="?", metavar="RUN", help="a run folder, its time stamp, or latest"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON: a list of runs, or with RUN one object"
+    )
     args = parser.read(argv)
     output_dir = Path(args.output_dir)
     runs = every(output_dir) if args.run is None else named(args.run, output_dir, "status")
@@ -80,10 +87,21 @@ def _table(runs: Sequence[Seen]) -> str:
     for run in runs:
         state = run.current
         phase = UNKNOWN if state is None else str(state.phase)
-        rows.append((run.name, phase, _rows(state), run.model or "-", _tasks(run.tasks), _moment(run.created_s)))
+        rows.append(
+            (
+                run.name,
+                phase,
+                _rows(state),
+                run.model or "-",
+                _tasks(run.tasks),
+                _moment(run.created_s),
+            )
+        )
     shown = [[_one_line(text) for text in row] for row in rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
-    return "\n".join("  ".join(f"{t:<{w}}" for t, w in zip(row, widths, strict=True)).rstrip() for row in shown)
+    return "\n".join(
+        "  ".join(f"{t:<{w}}" for t, w in zip(row, widths, strict=True)).rstrip() for row in shown
+    )
 
 
 def _one_line(text: str, most: int = LONGEST_CELL) -> str:
@@ -100,12 +118,16 @@ def _details(run: Seen) -> str:
         "state": known["state"] or UNKNOWN,
         "reason": known["reason"],
         "problem": known["problem"],
-        "rows": _rows(state) + (f" (now {state.task})" if state and state.task and not state.phase.is_end else ""),
-        "model": f"{known['model'] or '-'}" + (f" ({known['backend']})" if known["backend"] else ""),
+        "rows": _rows(state)
+        + (f" (now {state.task})" if state and state.task and not state.phase.is_end else ""),
+        "model": f"{known['model'] or '-'}"
+        + (f" ({known['backend']})" if known["backend"] else ""),
         "tasks": ", ".join(known["tasks"]) or "-",
         "made": _moment(run.created_s),
         "started": None if state is None or state.started_s is None else _moment(state.started_s),
-        "updated": None if state is None or state.updated_s is None else _moment(state.updated_s, is_ago=True),
+        "updated": None
+        if state is None or state.updated_s is None
+        else _moment(state.updated_s, is_ago=True),
         "process": None if state is None else _process(state),
         "server": None if state is None else _server(state),
         "summary": known["summary"],
@@ -115,7 +137,9 @@ def _details(run: Seen) -> str:
 
 
 def _indented(text: str) -> str:
-    """Foreign text below its name: further lines stand in, so that none can be taken for a line of ours."""
+    """Foreign text below its name: further lines stand in, so that none can be taken for a line
+    of ours.
+    """
     cut = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
     return visible(cut).replace("\n", "\n           ")
 
@@ -142,7 +166,11 @@ def _process(state: State) -> str | None:
 def _server(state: State) -> str | None:
     alive = {"supervisor": state.is_supervisor_alive, "server": state.is_server_alive}
     pids = {"supervisor": state.supervisor_pid, "server": state.server_pid}
-    parts = [f"{who} pid {pid}" + ("" if alive[who] else ", gone") for who, pid in pids.items() if pid is not None]
+    parts = [
+        f"{who} pid {pid}" + ("" if alive[who] else ", gone")
+        for who, pid in pids.items()
+        if pid is not None
+    ]
     return "; ".join(parts) or None
 
 

@@ -1,4 +1,7 @@
-"""The configuration: its types, its files, and how Hydra composes them. Hydra and OmegaConf live here and in `cli`."""
+"""The configuration: its types, its files, and how Hydra composes them.
+
+Hydra and OmegaConf live here and in `cli`.
+"""
 
 from evalrun.config.schema import (
     Chat,

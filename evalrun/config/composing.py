@@ -1,4 +1,6 @@
-"""Registers the schema, the metrics and the second search path with Hydra; composes without a command line."""
+"""Registers the schema, the metrics and the second search path with Hydra; composes without a
+command line.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class EvalrunSearchPath(SearchPathPlugin):
 
 
 def register() -> None:
-    """Make Hydra know our types: unknown keys, wrong types and unknown metric parameters fail while composing."""
+    """Make Hydra know our types: unknown keys, wrong types and unknown metric parameters fail
+    while composing.
+    """
     GlobalHydra.instance().clear()
     store = ConfigStore.instance()
     store.store(name="run_schema", node=RunConfig)
@@ -51,17 +55,21 @@ def composed(overrides: list[str]) -> RunConfig:
 
 
 def to_run_config(cfg: Any) -> RunConfig:
-    """A composed DictConfig as a RunConfig object, resolved and checked. Fault where a value is missing or broken."""
+    """A composed DictConfig as a RunConfig object, resolved and checked.
+
+    Fault where a value is missing or broken.
+    """
     try:
         return cast(RunConfig, OmegaConf.to_object(cfg))
     except OmegaConfBaseException as error:
         first, *rest = [line.strip() for line in str(error).split("\n")]
         key = next(
-            (line.partition(":")[2].strip() for line in rest if line.startswith("full_key:")), "the configuration"
+            (line.partition(":")[2].strip() for line in rest if line.startswith("full_key:")),
+            "the configuration",
         )
         raise Fault(
-            f"{key} cannot be resolved: {first.rstrip('.')}. ${{NAME}} stands for another setting; a plain one is written "
-            "\\${NAME}."
+            f"{key} cannot be resolved: {first.rstrip('.')}. ${{NAME}} stands for another setting; "
+            "a plain one is written \\${NAME}."
         ) from error
 
 

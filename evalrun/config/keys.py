@@ -1,4 +1,6 @@
-"""All keys of the configuration, read off its own types: what a key holds, and the nearest one for a misspelt."""
+"""All keys of the configuration, read off its own types: what a key holds, and the nearest one
+for a misspelt.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,31 @@ from evalrun.config.schema import RunConfig
 from evalrun.errors import Fault, nearest, visible
 
 PEERS = {
-    "tasks": "task", "models": "model", "metrics": "metric", "suites": "suite", "max_samples": "limit",
-    "num_samples": "limit", "max_examples": "limit", "num_fewshot": "tasks.NAME.fewshot.n",
-    "shots": "tasks.NAME.fewshot.n", "n": "num_return_sequences", "num_generations": "num_return_sequences",
-    "n_samples": "num_return_sequences", "max_gen_toks": "model.max_tokens", "output": "output_dir",
-    "output_path": "output_dir", "model_args": "model.path", "api_base": "model.base_url",
-}  # fmt: skip
+    "tasks": "task",
+    "models": "model",
+    "metrics": "metric",
+    "suites": "suite",
+    "max_samples": "limit",
+    "num_samples": "limit",
+    "max_examples": "limit",
+    "num_fewshot": "tasks.NAME.fewshot.n",
+    "shots": "tasks.NAME.fewshot.n",
+    "n": "num_return_sequences",
+    "num_generations": "num_return_sequences",
+    "n_samples": "num_return_sequences",
+    "max_gen_toks": "model.max_tokens",
+    "output": "output_dir",
+    "output_path": "output_dir",
+    "model_args": "model.path",
+    "api_base": "model.base_url",
+}
 """What other tools call a setting -> ours."""
 
 
 class Kind(Enum):
-    """What a key holds. mapping: free keys; open: a value in one; column: one there that names a column, or several."""
+    """What a key holds. mapping: free keys; open: a value in one; column: one there that names a
+    column, or several.
+    """
 
     text = "text"
     texts = "texts"
@@ -66,7 +82,11 @@ def kind(key: str) -> Kind | None:
 
 def all_keys(tasks: list[str]) -> list[str]:
     """Dotted keys that can be set, with `tasks.NAME.` for each of the given tasks."""
-    return [k for k in _below(RunConfig, "", tasks) if k not in ("tasks", "metrics", "task_params", "suite_name")]
+    return [
+        k
+        for k in _below(RunConfig, "", tasks)
+        if k not in ("tasks", "metrics", "task_params", "suite_name")
+    ]
 
 
 def unknown_key(key: str, where: str = "") -> Fault:
@@ -82,11 +102,16 @@ def unknown_key(key: str, where: str = "") -> Fault:
     while parent and kind(parent) is not Kind.section:
         parent = parent.rpartition(".")[0]
     depth = parent.count(".") + 1 if parent else 0
-    siblings = sorted({k.split(".")[depth] for k in known if not parent or k.startswith(parent + ".")})
+    siblings = sorted(
+        {k.split(".")[depth] for k in known if not parent or k.startswith(parent + ".")}
+    )
     guess = f" Did you mean {hint!r}?" if hint else ""
     place = f" in {where}" if where else ""
     under = f" below {parent}" if parent else ""
-    return Fault(f"There is no setting {visible(key)!r}{place}.{guess} Allowed{under}: {', '.join(siblings)}.")
+    return Fault(
+        f"There is no setting {visible(key)!r}{place}.{guess} Allowed{under}: "
+        f"{', '.join(siblings)}."
+    )
 
 
 @cache

@@ -29,26 +29,33 @@ def add_ons() -> tuple[Path, ...]:
         spec = find_spec(point.value)
         places = list(spec.submodule_search_locations or []) if spec else []
         if not places:
-            raise Fault(f"The add-on {point.name} names the package {point.value}, which has no folder.")
+            raise Fault(
+                f"The add-on {point.name} names the package {point.value}, which has no folder."
+            )
         folders.append(Path(places[0]))
     return tuple(folders)
 
 
 def sources(config_dir: str | None) -> list[Path]:
-    """All folders that hold groups of configuration files, the user's last. Fault where config_dir is none."""
+    """All folders that hold groups of configuration files, the user's last.
+
+    Fault where config_dir is none.
+    """
     found = [own("conf"), own("tasks_yaml"), *add_ons()]
     if config_dir is not None:
         folder = Path(config_dir).expanduser()
         if not folder.is_dir():
             raise Fault(
-                f"--config-dir {config_dir} is not a folder. It should hold task/NAME.yaml, model/NAME.yaml, ..."
+                f"--config-dir {config_dir} is not a folder. It should hold task/NAME.yaml, "
+                "model/NAME.yaml, ..."
             )
         found.append(folder.resolve())
     return found
 
 
 def names(group: str, config_dir: str | None = None) -> dict[str, Path]:
-    """Name -> file of one group (task, suite, model, dataset, metric, judge, summary) over all sources.
+    """Name -> file of one group (task, suite, model, dataset, metric, judge, summary) over all
+    sources.
 
     Fault for a name that exists in two sources: Hydra would silently take one of them.
     """
@@ -57,7 +64,8 @@ def names(group: str, config_dir: str | None = None) -> dict[str, Path]:
         for path in sorted((source / group).glob("*.yaml")):
             if path.stem in found:
                 raise Fault(
-                    f"{group} {path.stem} exists twice: {found[path.stem]} and {path}. Rename one of the two files."
+                    f"{group} {path.stem} exists twice: {found[path.stem]} and {path}. Rename one "
+                    "of the two files."
                 )
             found[path.stem] = path
     return found

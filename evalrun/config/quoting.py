@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 def quoted(text: str) -> str:
-    """`text` in single quotes: quotes are escaped, backslashes before a quote (or at the end) doubled."""
+    """`text` in single quotes: quotes are escaped, backslashes before a quote (or at the end)
+    doubled.
+    """
     out, run = [], 0
     for char in text:
         if char == "\\":

@@ -1,4 +1,6 @@
-"""The Hydra-facing types. Mutable on purpose: OmegaConf cannot merge into nested frozen dataclasses.
+"""The Hydra-facing types.
+
+Mutable on purpose: OmegaConf cannot merge into nested frozen dataclasses.
 
 `plan` turns a RunConfig into the frozen Plan.
 """
@@ -16,7 +18,9 @@ from omegaconf import MISSING
 
 
 class Mode(Enum):
-    """What one command does: infer asks the model, eval scores saved rows, viz writes the summary again."""
+    """What one command does: infer asks the model, eval scores saved rows, viz writes the
+    summary again.
+    """
 
     all = "all"
     infer = "infer"
@@ -25,7 +29,9 @@ class Mode(Enum):
 
 
 class Chat(Enum):
-    """auto: the model's chat template where it has one; template: it must; raw: the text as it is."""
+    """auto: the model's chat template where it has one; template: it must; raw: the text as it
+    is.
+    """
 
     auto = "auto"
     template = "template"
@@ -78,7 +84,10 @@ class ModelConfig:
 
 @dataclass
 class DeployConfig:
-    """How the server under test (model=deploy) is installed, started and stopped. See types.planning.DeployPlan."""
+    """How the server under test (model=deploy) is installed, started and stopped.
+
+    See types.planning.DeployPlan.
+    """
 
     python: Optional[str] = None
     venv: Optional[str] = None
@@ -92,7 +101,10 @@ class DeployConfig:
 
 @dataclass
 class DatasetConfig:
-    """conf/dataset/NAME.yaml. At the root all keys are absent: an override layer for the only task."""
+    """conf/dataset/NAME.yaml.
+
+    At the root all keys are absent: an override layer for the only task.
+    """
 
     path: Optional[str] = None
     name: Optional[str] = None

@@ -19,12 +19,19 @@ from evalrun.store.layout import Run
 from evalrun.types import DeployPlan, ModelPlan, Plan
 
 DEFAULT_SAMPLES = 5
-"""num_return_sequences of a run that tests a server, where nothing says otherwise: the rule of the accuracy test."""
+"""num_return_sequences of a run that tests a server, where nothing says otherwise: the rule of
+the accuracy test.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A deployment that can begin. python: makes the environment; None where none is made. venv: the named one."""
+    """A deployment that can begin.
+
+    Attributes:
+        python: makes the environment; None where none is made.
+        venv: the named one.
+    """
 
     deploy: DeployPlan
     model: ModelPlan
@@ -43,25 +50,30 @@ class Checked:
         """What will be done, one line each, for people."""
         where = str(self.venv) if self.venv else f"an environment of the run, made by {self.python}"
         return [
-            f"check    {self.script.path}; weights {self.weights.path}: {self.weights.n_files} files, "
-            f"{self.weights.size_text}; port {self.deploy.port} is free",
+            f"check    {self.script.path}; weights {self.weights.path}: {self.weights.n_files} "
+            f"files, {self.weights.size_text}; port {self.deploy.port} is free",
             f"install  {REQUIREMENTS} into {where}"
             if self.has_requirements
             else f"install  nothing (no {REQUIREMENTS})",
-            f"start    {' '.join(self.script.interpreter)} {script.NAME} in {self.repo}, MODEL_PATH={self.weights.path}",
-            f"wait     for {self.model.base_url}, up to {self.deploy.ready_timeout_s:g} s; then one streamed request",
+            f"start    {' '.join(self.script.interpreter)} {script.NAME} in {self.repo}, "
+            f"MODEL_PATH={self.weights.path}",
+            f"wait     for {self.model.base_url}, up to {self.deploy.ready_timeout_s:g} s; then "
+            "one streamed request",
             "stop     the server and all that it started",
         ]
 
 
 def default_samples(config: RunConfig) -> RunConfig:
-    """The configuration with num_return_sequences=5 where a server is started and nothing says how many samples."""
+    """The configuration with num_return_sequences=5 where a server is started and nothing says
+    how many samples.
+    """
     model = config.model
     if model.repo is None or config.num_return_sequences is not None:
         return config
     said = [*config.task_params.values(), *config.metrics.values()]
     if any(
-        isinstance(params, dict) and {"n", "k"} & {k for k, v in params.items() if v is not None} for params in said
+        isinstance(params, dict) and {"n", "k"} & {k for k, v in params.items() if v is not None}
+        for params in said
     ):
         return config
     return replace(config, num_return_sequences=DEFAULT_SAMPLES)
@@ -72,7 +84,10 @@ def with_origin(plan: Plan) -> Plan:
     said = f"num_return_sequences={DEFAULT_SAMPLES}, the default where the run starts the server"
     cells = [
         replace(
-            cell, origins=tuple((k, said if (k, v) == ("n", "num_return_sequences") else v) for k, v in cell.origins)
+            cell,
+            origins=tuple(
+                (k, said if (k, v) == ("n", "num_return_sequences") else v) for k, v in cell.origins
+            ),
         )
         for cell in plan.cells
     ]
@@ -87,13 +102,16 @@ def addressed(plan: Plan) -> Plan:
 
 
 def check(plan: Plan) -> Checked:
-    """Everything that can be known before a folder is made. Fault naming what is missing, too large or taken."""
+    """Everything that can be known before a folder is made.
+
+    Fault naming what is missing, too large or taken.
+    """
     model = plan.model
     if model.repo is None or model.weights is None or plan.deploy is None:
         given = f"got model.repo={model.repo}, model.weights={model.weights}"
         raise Fault(
-            "To test a server that the run starts, name both folders: model.repo=DIR (deploy.sh at its root) and "
-            f"model.weights=DIR (what deploy.sh gets as $MODEL_PATH); {given}."
+            "To test a server that the run starts, name both folders: model.repo=DIR (deploy.sh "
+            f"at its root) and model.weights=DIR (what deploy.sh gets as $MODEL_PATH); {given}."
         )
     _refuse_contradictions(model, plan.deploy)
     environment.check_env(plan.deploy)
@@ -123,22 +141,30 @@ def _require_port(plan: Plan) -> None:
         return
     way_out = "End what holds it"
     if plan.run_dir and leftover.found(leftover.home_of(Path(plan.run_dir))):
-        way_out = f"It was left by this run, whose supervisor was killed; `evalrun stop {plan.run_dir}` ends it"
+        way_out = (
+            f"It was left by this run, whose supervisor was killed; `evalrun stop {plan.run_dir}` "
+            "ends it"
+        )
     raise Fault(
-        f"Port {port} {problem}, so the server could not listen on it. {way_out}, or name the port on which deploy.sh "
-        "listens: deploy.port=PORT."
+        f"Port {port} {problem}, so the server could not listen on it. {way_out}, or name the port "
+        "on which deploy.sh listens: deploy.port=PORT."
     )
 
 
 def _is_at_work(plan: Plan) -> bool:
-    """Whether another process works on the run that is to be resumed: said better by what refuses two writers.
+    """Whether another process works on the run that is to be resumed: said better by what refuses
+    two writers.
 
     Where that process was killed, its supervisor may still be ending the server: waits for it.
     """
     if not plan.run_dir or plan.deploy is None:
         return False
     until = time.monotonic() + plan.deploy.stop_timeout_s + KILL_LIMIT_S
-    while (now := state.read(Run(Path(plan.run_dir)))) is not None and not now.is_alive and now.is_supervisor_alive:
+    while (
+        (now := state.read(Run(Path(plan.run_dir)))) is not None
+        and not now.is_alive
+        and now.is_supervisor_alive
+    ):
         if time.monotonic() > until:
             return False
         time.sleep(0.1)
@@ -153,19 +179,24 @@ def _absolute(path: str) -> Path:
 def _refuse_contradictions(model: ModelPlan, deploy: DeployPlan) -> None:
     if model.backend != "openai_chat":
         raise Fault(
-            f"model.backend={model.backend} with model.repo: a server that the run starts is asked by openai_chat only."
+            f"model.backend={model.backend} with model.repo: a server that the run starts is asked "
+            "by openai_chat only."
         )
     own = f"http://{HOST}:{deploy.port}/v1"
     if model.base_url not in (None, own) or model.replicas:
-        given = f"model.base_url={model.base_url}" if model.base_url not in (None, own) else "model.replicas"
+        given = (
+            f"model.base_url={model.base_url}"
+            if model.base_url not in (None, own)
+            else "model.replicas"
+        )
         raise Fault(
-            f"{given} names a server that is up, model.repo={model.repo} one that the run starts. Leave one of them out; "
-            f"the server that is started is asked at {own} (deploy.port)."
+            f"{given} names a server that is up, model.repo={model.repo} one that the run starts. "
+            f"Leave one of them out; the server that is started is asked at {own} (deploy.port)."
         )
     if model.api_key_env is not None:
         raise Fault(
-            f"model.api_key_env={model.api_key_env} would hand your key to the server under test. Leave it out: a server "
-            "on this machine needs none."
+            f"model.api_key_env={model.api_key_env} would hand your key to the server under test. "
+            "Leave it out: a server on this machine needs none."
         )
 
 
@@ -175,8 +206,8 @@ def _tools(deploy: DeployPlan, has_requirements: bool) -> tuple[Path | None, str
         venv = _absolute(deploy.venv)
         if not os.access(venv / "bin" / "python", os.X_OK):
             raise Fault(
-                f"deploy.venv={venv} is no virtual environment: there is no bin/python in it. Name one that exists, or "
-                "leave it out: one is made for the run."
+                f"deploy.venv={venv} is no virtual environment: there is no bin/python in it. Name "
+                "one that exists, or leave it out: one is made for the run."
             )
         return venv, None
     return None, environment.machine_python(deploy) if has_requirements else None

@@ -1,4 +1,6 @@
-"""What the server under test may see: an allow-listed environment, and the python of the machine, not evalrun's."""
+"""What the server under test may see: an allow-listed environment, and the python of the
+machine, not evalrun's.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def is_secret(name: str) -> bool:
 
 def is_allowed(name: str) -> bool:
     """True for a variable of ours that the server gets as it is."""
-    return (name in NAMES or name.lower() in PROXIES or name.startswith(PREFIXES)) and not is_secret(name)
+    return (
+        name in NAMES or name.lower() in PROXIES or name.startswith(PREFIXES)
+    ) and not is_secret(name)
 
 
 def server_environment(
@@ -34,8 +38,10 @@ def server_environment(
 ) -> dict[str, str]:
     """The whole environment of the server and of its installation.
 
-    outside: ours. deploy.env wins over it; MODEL_PATH and HOME are the run's. The bin folder of `venv` comes first on
-    PATH, that of evalrun's own environment last: python3 means the machine's.
+    Args:
+        outside: ours. deploy.env wins over it; MODEL_PATH and HOME are the run's. The bin folder of
+            `venv` comes first on PATH, that of evalrun's own environment last: python3 means the
+            machine's.
     """
     env = {name: value for name, value in outside.items() if is_allowed(name)}
     env["PATH"] = os.pathsep.join(_foreign_first(env.get("PATH", os.defpath)))
@@ -47,7 +53,9 @@ def server_environment(
 
 def _is_own(folder: str) -> bool:
     """Whether a folder of PATH is that of evalrun's own virtual environment."""
-    return sys.prefix != sys.base_prefix and os.path.realpath(folder) == os.path.realpath(Path(sys.prefix) / "bin")
+    return sys.prefix != sys.base_prefix and os.path.realpath(folder) == os.path.realpath(
+        Path(sys.prefix) / "bin"
+    )
 
 
 def _foreign_first(path: str) -> list[str]:
@@ -61,15 +69,19 @@ def machine_python(deploy: DeployPlan) -> str:
         found = shutil.which(os.path.expanduser(deploy.python))
         if found is None:
             raise Fault(
-                f"deploy.python={visible(deploy.python)!r} is no program. Name a python, by its path or as PATH knows it."
+                f"deploy.python={visible(deploy.python)!r} is no program. Name a python, by its "
+                "path or as PATH knows it."
             )
         return os.path.abspath(found)
-    folders = [f for f in os.environ.get("PATH", os.defpath).split(os.pathsep) if f and not _is_own(f)]
+    folders = [
+        f for f in os.environ.get("PATH", os.defpath).split(os.pathsep) if f and not _is_own(f)
+    ]
     found = shutil.which("python3", path=os.pathsep.join(folders))
     if found is None:
         raise Fault(
-            "requirements.txt is to be installed, but there is no python3 on PATH besides evalrun's own. Name the one "
-            "that has torch and the drivers: deploy.python=/usr/bin/python3, or an environment: deploy.venv=DIR."
+            "requirements.txt is to be installed, but there is no python3 on PATH besides "
+            "evalrun's own. Name the one that has torch and the drivers: "
+            "deploy.python=/usr/bin/python3, or an environment: deploy.venv=DIR."
         )
     return os.path.abspath(found)
 
@@ -78,7 +90,10 @@ def check_env(deploy: DeployPlan) -> None:
     """Fault for a variable of deploy.env that cannot be one, or that the run itself sets."""
     for name, _ in deploy.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise Fault(f"deploy.env.{visible(name)} is no name of a variable: letters, digits and _ are allowed.")
+            raise Fault(
+                f"deploy.env.{visible(name)} is no name of a variable: letters, digits and _ are "
+                "allowed."
+            )
         if name in OURS:
             where = "model.weights sets it" if name == "MODEL_PATH" else "it is a folder of the run"
             raise Fault(f"deploy.env.{name} cannot be set: {where}.")

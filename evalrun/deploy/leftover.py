@@ -1,4 +1,6 @@
-"""What came of a run's deploy.sh and outlived its supervisor: found by the HOME that only this run gives (Linux)."""
+"""What came of a run's deploy.sh and outlived its supervisor: found by the HOME that only this
+run gives (Linux).
+"""
 
 from __future__ import annotations
 
@@ -34,5 +36,7 @@ def _environment(pid: int) -> bytes:
 
 
 def end(home: Path, term_s: float, kill_s: float = supervisor.KILL_LIMIT_S) -> list[int]:
-    """TERM to what is found, KILL after `term_s` seconds to what is then left; the pids that even that did not end."""
+    """TERM to what is found, KILL after `term_s` seconds to what is then left; the pids that
+    even that did not end.
+    """
     return supervisor.end_all(lambda: found(home), supervisor.signal_exactly, term_s, kill_s)

@@ -1,4 +1,6 @@
-"""The server under test over one run: installed and started when first asked, watched, ended with the run."""
+"""The server under test over one run: installed and started when first asked, watched, ended
+with the run.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,16 @@ FOLDER = "deploy"
 
 @contextmanager
 def serving(checked: Checked, run: Run, keeper: Keeper, note: Note) -> Iterator[None]:
-    """Within the block the model is the server under test. Nothing starts before the first request needs it.
+    """Within the block the model is the server under test.
 
-    However the block is left, the server and all that it started are ended and its port is looked at again. keeper:
-    told the phases and the processes. A server that fails makes TaskFailures, each with its last lines.
+    Nothing starts before the first request needs it.
+
+    However the block is left, the server and all that it started are ended and its port is looked
+    at again.
+
+    Args:
+        keeper: told the phases and the processes. A server that fails makes TaskFailures, each with
+            its last lines.
     """
     server = ServerUnderTest(checked, run, keeper, note)
     with backends.made_by(server.backend):
@@ -69,7 +77,10 @@ class ServerUnderTest:
         return DeployedBackend(model, self)
 
     def start(self) -> ModelPlan:
-        """The model as the server serves it; install and start it at the first call. TaskFailure, also again."""
+        """The model as the server serves it; install and start it at the first call.
+
+        TaskFailure, also again.
+        """
         if self.failure is not None:
             raise self.failure
         if self.model is None:
@@ -113,7 +124,9 @@ class ServerUnderTest:
 
     def _ready(self, server: Supervised) -> ModelPlan:
         checked = self.checked
-        readiness = Readiness(server, checked.deploy.port, checked.deploy.ready_timeout_s, self.note)
+        readiness = Readiness(
+            server, checked.deploy.port, checked.deploy.ready_timeout_s, self.note
+        )
         readiness.wait()
         self._require_own(server)
         name = readiness.name(checked.model.path, str(checked.weights.path))
@@ -125,29 +138,46 @@ class ServerUnderTest:
         return model
 
     def _require_port(self) -> None:
-        """TaskFailure where the port was taken since it was checked: the installation may have taken an hour."""
+        """TaskFailure where the port was taken since it was checked: the installation may have
+        taken an hour.
+        """
         port = self.checked.deploy.port
         self._claim = self._claim or ports.claim(port)
         problem = ports.wait_free(port, SHORT_WAIT_S) if self._claim else ports.claimed_text(port)
         if problem is not None:
             raise TaskFailure(
-                f"Port {port} {problem} since the run was checked, so deploy.sh was not started. End what holds it and "
-                "go on with --resume, or let deploy.sh listen elsewhere: deploy.port=PORT."
+                f"Port {port} {problem} since the run was checked, so deploy.sh was not started. "
+                "End what holds it and go on with --resume, or let deploy.sh listen elsewhere: "
+                "deploy.port=PORT."
             )
 
     def _require_own(self, server: Supervised) -> None:
-        """TaskFailure where what answers is older than deploy.sh: a foreign server would be tested in its place."""
+        """TaskFailure where what answers is older than deploy.sh: a foreign server would be
+        tested in its place.
+        """
         port, begun = self.checked.deploy.port, supervisor.process_row(server.supervisor_pid)
-        holders = {pid: row for pid in ports.pids_on(port) if (row := supervisor.process_row(pid)) is not None}
-        if begun is None or not holders or holders.keys() & supervisor.descendants(server.supervisor_pid).keys():
+        holders = {
+            pid: row
+            for pid in ports.pids_on(port)
+            if (row := supervisor.process_row(pid)) is not None
+        }
+        if (
+            begun is None
+            or not holders
+            or holders.keys() & supervisor.descendants(server.supervisor_pid).keys()
+        ):
             return
         by = f"pid {', '.join(map(str, holders))}"
         if all(int(row[2]) < int(begun[2]) for row in holders.values()):
             raise TaskFailure(
-                f"Port {port} is answered by {by}, which was there before deploy.sh began, so it is not the server under "
-                f"test. End it and go on with --resume. deploy.sh's last lines ({server.log}):\n{server.tail()}"
+                f"Port {port} is answered by {by}, which was there before deploy.sh began, so it "
+                "is not the server under test. End it and go on with --resume. deploy.sh's last "
+                f"lines ({server.log}):\n{server.tail()}"
             )
-        self.note(f"port {port} is answered by {by}, which does not come of deploy.sh: is it a container of its own?")
+        self.note(
+            f"port {port} is answered by {by}, which does not come of deploy.sh: is it a container "
+            "of its own?"
+        )
 
     def _install(self, venv: Path, home: Path) -> None:
         checked = self.checked
@@ -159,10 +189,15 @@ class ServerUnderTest:
         installation.run(bare, self._watched)
 
     def _environment(self, venv: Path | None, home: Path) -> dict[str, str]:
-        return server_environment(self.checked.deploy, os.environ, home, self.checked.weights.path, venv)
+        return server_environment(
+            self.checked.deploy, os.environ, home, self.checked.weights.path, venv
+        )
 
     def stop(self) -> None:
-        """End what runs, and say so where something could not be ended. A failing stop hides no other error."""
+        """End what runs, and say so where something could not be ended.
+
+        A failing stop hides no other error.
+        """
         left = [pid for command in self._watched for pid in command.stop()]
         self._watched = []
         if self._claim is not None:
@@ -172,18 +207,24 @@ class ServerUnderTest:
         with suppress(TaskFailure):  # a full disk must not hide why the block is left
             self.keeper.supervise(None)
         if left:
-            self.note(f"processes of the server that could not be ended: {', '.join(map(str, left))}")
+            self.note(
+                f"processes of the server that could not be ended: {', '.join(map(str, left))}"
+            )
         if (problem := ports.wait_free(self.checked.deploy.port, PORT_WAIT_S)) is not None:
             self.note(f"the server was ended, but port {self.checked.deploy.port} {problem}")
 
     def has_ended(self, seconds: float = 0.0) -> TaskFailure | None:
-        """The failure to raise where the server has ended by itself, within the next `seconds` too."""
+        """The failure to raise where the server has ended by itself, within the next `seconds`
+        too.
+        """
         if self.server is not None and self.server.ended.wait(seconds):
             self.failure = self.failure or self.server.failure()
         return self.failure
 
     def _ended(self) -> None:
-        """Called by the watching thread: take the main thread out of its requests, which have nobody to go to."""
+        """Called by the watching thread: take the main thread out of its requests, which have
+        nobody to go to.
+        """
         with self._mutex:
             if self._is_asking:
                 self._is_told = True
@@ -191,7 +232,9 @@ class ServerUnderTest:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Within the block the end of the server raises its failure, as a signal would: by the way that is safe."""
+        """Within the block the end of the server raises its failure, as a signal would: by the
+        way that is safe.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -247,7 +290,9 @@ class DeployedBackend:
             self._client = client
 
     def facts(self) -> dict[str, str]:
-        """The client's facts, the weights' path cut to its name; weights: a digest of their files."""
+        """The client's facts, the weights' path cut to its name; weights: a digest of their
+        files.
+        """
         weights = self._server.checked.weights
         facts = self._started().facts()
         if facts.get("revision") == str(weights.path):
@@ -259,7 +304,9 @@ class DeployedBackend:
         return self._started().render(request)
 
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
-        """As the client runs it; TaskFailure with the server's last lines as soon as it has ended."""
+        """As the client runs it; TaskFailure with the server's last lines as soon as it has
+        ended.
+        """
         client = self._started()
         try:
             with self._server.interruptible():

@@ -17,7 +17,8 @@ def problem(port: int) -> str | None:
     """Why no server could listen on the port of this machine; None where one could."""
     for host in ("127.0.0.1", "0.0.0.0"):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: no wait for old connections
+            # as servers do: no wait for old connections
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 sock.bind((host, port))
             except OSError as cause:
@@ -38,10 +39,11 @@ def wait_free(port: int, seconds: float) -> str | None:
 
 
 def claim(port: int) -> socket.socket | None:
-    """The right to start a server on the port, among all runs of this machine; None where another run has it.
+    """The right to start a server on the port, among all runs of this machine; None where another
+    run has it.
 
-    It lasts until the socket is closed, or its process ends, however that ends. Systems without abstract socket
-    names (all but Linux) give no protection.
+    It lasts until the socket is closed, or its process ends, however that ends. Systems without
+    abstract socket names (all but Linux) give no protection.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -72,7 +74,9 @@ def _claimed_by(port: int) -> list[int]:
 
 
 def pids_on(port: int) -> list[int]:
-    """The processes that listen on the port, as far as they can be seen (Linux; those of other users cannot)."""
+    """The processes that listen on the port, as far as they can be seen (Linux; those of other
+    users cannot).
+    """
     inodes = set()
     for table in ("tcp", "tcp6"):
         try:

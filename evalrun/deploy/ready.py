@@ -1,4 +1,6 @@
-"""When the server under test is ready, what it calls its model, and whether its chat route streams."""
+"""When the server under test is ready, what it calls its model, and whether its chat route
+streams.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +50,25 @@ class Answer:
     @property
     def said(self) -> str:
         """With the beginning of the body."""
-        return f"{self.text}: {self.body[:500].decode('utf-8', 'replace')}" if self.body else self.text
+        return (
+            f"{self.text}: {self.body[:500].decode('utf-8', 'replace')}" if self.body else self.text
+        )
 
 
-def ask(port: int, path: str, body: Mapping[str, Any] | None = None, limit_s: float = ANSWER_LIMIT_S) -> Answer:
-    """GET, or POST of a JSON body, from this machine, past any proxy. limit_s: of the whole exchange."""
+def ask(
+    port: int, path: str, body: Mapping[str, Any] | None = None, limit_s: float = ANSWER_LIMIT_S
+) -> Answer:
+    """GET, or POST of a JSON body, from this machine, past any proxy.
+
+    Args:
+        limit_s: of the whole exchange.
+    """
     connection = http.client.HTTPConnection(HOST, port, timeout=limit_s)
     is_late = threading.Event()
     try:
         connection.connect()
-        # Not the socket's own limit, which begins anew with each byte. The response takes the socket over.
+        # Not the socket's own limit, which begins anew with each byte. The response takes the
+        # socket over.
         timer = threading.Timer(limit_s, _cut, (connection.sock, is_late))
         timer.daemon = True
         timer.start()
@@ -72,7 +83,10 @@ def ask(port: int, path: str, body: Mapping[str, Any] | None = None, limit_s: fl
     except (OSError, http.client.HTTPException) as fault:
         is_timeout = is_late.is_set() or isinstance(fault, TimeoutError)
         return Answer(
-            None, problem=f"no answer within {limit_s:g} s" if is_timeout else str(fault) or type(fault).__name__
+            None,
+            problem=f"no answer within {limit_s:g} s"
+            if is_timeout
+            else str(fault) or type(fault).__name__,
         )
     finally:
         connection.close()
@@ -85,7 +99,10 @@ def _cut(sock: socket.socket, is_late: threading.Event) -> None:
 
 
 class Readiness:
-    """Waits for one server. Ends at once with its last lines when it has ended, and at the time limit."""
+    """Waits for one server.
+
+    Ends at once with its last lines when it has ended, and at the time limit.
+    """
 
     def __init__(self, server: Supervised, port: int, limit_s: float, note: Note) -> None:
         self.server = server
@@ -106,7 +123,8 @@ class Readiness:
             self.pause("; ".join(f"{path}: {answer.text}" for path, answer in answers.items()))
 
     def name(self, wanted: str | None, weights: str) -> str:
-        """The model's name: what was asked for; else the only one that the server lists; else the weights' path.
+        """The model's name: what was asked for; else the only one that the server lists; else the
+        weights' path.
 
         TaskFailure where the server lists others only.
         """
@@ -124,10 +142,15 @@ class Readiness:
             return served[0]
         if wanted is None and weights in served:
             return weights
-        asked = f"model.path={visible(wanted)}" if wanted else f"the path of the weights ({visible(weights)})"
+        asked = (
+            f"model.path={visible(wanted)}"
+            if wanted
+            else f"the path of the weights ({visible(weights)})"
+        )
         raise TaskFailure(
-            f"The server lists {', '.join(visible(name) for name in served[:20])} in /v1/models, and {asked} is not among "
-            "them. Start it with one name only, or say which one to ask: model.path=NAME."
+            f"The server lists {', '.join(visible(name) for name in served[:20])} in /v1/models, "
+            f"and {asked} is not among them. Start it with one name only, or say which one to ask: "
+            "model.path=NAME."
         )
 
     def _left_s(self) -> float:
@@ -138,19 +161,31 @@ class Readiness:
         return ask(self.port, path, limit_s=min(ANSWER_LIMIT_S, self._left_s()))
 
     def probe(self, model: ModelPlan) -> None:
-        """One streamed chat request through the client itself. TaskFailure: no such route, refused, not streamed."""
+        """One streamed chat request through the client itself.
+
+        TaskFailure: no such route, refused, not streamed.
+        """
         n_errors = 0
         while (row := self._ask(model)) is None or row.is_failure:
             said, is_waiting = self._judged(row, model)
             n_errors = 0 if is_waiting else n_errors + 1
             if n_errors >= MOST_ERRORS:
-                raise self._unfit(f"The server failed {n_errors} plain streaming requests in a row: {said}")
+                raise self._unfit(
+                    f"The server failed {n_errors} plain streaming requests in a row: {said}"
+                )
             self.pause(said)
 
     def _judged(self, row: Reply | None, model: ModelPlan) -> tuple[str, bool]:
-        """(what a failed probe says, whether the server may only be not ready yet). TaskFailure: it will never do."""
+        """(what a failed probe says, whether the server may only be not ready yet).
+
+        TaskFailure: it will never do.
+        """
         if row is None:  # the client did not come as far as the request
-            body = {"model": model.path, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 1}
+            body = {
+                "model": model.path,
+                "messages": [{"role": "user", "content": QUESTION}],
+                "max_tokens": 1,
+            }
             answer = ask(self.port, ROUTE, body, min(ANSWER_LIMIT_S, self._left_s()))
             if answer.status in (404, 405):
                 raise self._unfit(f"The server has no {ROUTE} ({answer.said})")
@@ -158,11 +193,20 @@ class Readiness:
             return said, answer.status in (None, *WAITING)
         if row.status == Status.TIMEOUT:  # the client's limits were cut to what is left of the wait
             return f"{ROUTE}: no whole answer to one short request", True
-        said = f"{ROUTE}: " + (f"HTTP {row.http_status}: " if row.http_status else "") + str(row.error_message)
+        said = (
+            f"{ROUTE}: "
+            + (f"HTTP {row.http_status}: " if row.http_status else "")
+            + str(row.error_message)
+        )
         if row.error_type == "no_stream":
-            raise self._unfit(f"The server answers {ROUTE}, but does not stream: {row.error_message}")
+            raise self._unfit(
+                f"The server answers {ROUTE}, but does not stream: {row.error_message}"
+            )
         if row.http_status == 404:
-            raise self._unfit(f"The server has no {ROUTE} for the model {model.path} (HTTP 404: {row.error_message})")
+            raise self._unfit(
+                f"The server has no {ROUTE} for the model {model.path} (HTTP 404: "
+                f"{row.error_message})"
+            )
         is_waiting = row.http_status is None or row.http_status in WAITING
         if not is_waiting and 400 <= (row.http_status or 0) < 500:
             raise self._unfit(f"The server refuses a plain streaming request: {said}")
@@ -171,7 +215,9 @@ class Readiness:
     def _ask(self, model: ModelPlan) -> Reply | None:
         """The row of one request; None where the client finds no server to send it to."""
         rows: list[Reply] = []
-        request = Generate("probe", (Message("user", QUESTION),), (0,), Sampling(PROBE_TOKENS, 0.0), 0)
+        request = Generate(
+            "probe", (Message("user", QUESTION),), (0,), Sampling(PROBE_TOKENS, 0.0), 0
+        )
         left_s = self._left_s()
         limits = ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s")
         backend = backends.create(
@@ -189,8 +235,8 @@ class Readiness:
 
     def _unfit(self, text: str) -> TaskFailure:
         return TaskFailure(
-            f"{visible(text)}. The test needs a server that streams {ROUTE}; nothing was scored. The server's last lines "
-            f"({self.server.log}):\n{self.server.tail()}"
+            f"{visible(text)}. The test needs a server that streams {ROUTE}; nothing was scored. "
+            f"The server's last lines ({self.server.log}):\n{self.server.tail()}"
         )
 
     def pause(self, waits_for: str) -> None:
@@ -200,13 +246,15 @@ class Readiness:
         elapsed = time.monotonic() - self._start
         if elapsed > self.limit_s:
             raise TaskFailure(
-                f"The server was not ready after deploy.ready_timeout_s={self.limit_s:g} s ({visible(waits_for)}). Its "
-                f"last lines ({self.server.log}):\n{self.server.tail()}"
+                f"The server was not ready after deploy.ready_timeout_s={self.limit_s:g} s "
+                f"({visible(waits_for)}). Its last lines ({self.server.log}):\n{self.server.tail()}"
             )
         if time.monotonic() - self._noted >= NOTE_S:
             self._noted = time.monotonic()
             last = self.server.tail().splitlines()[-1]
-            self.note(f"waiting for the server, {elapsed:.0f} s ({visible(waits_for)[:200]}): {last}")
+            self.note(
+                f"waiting for the server, {elapsed:.0f} s ({visible(waits_for)[:200]}): {last}"
+            )
 
 
 def _ids(answer: Answer) -> list[str]:
@@ -216,5 +264,9 @@ def _ids(answer: Answer) -> list[str]:
     except (ValueError, RecursionError):
         return []
     entries = listing.get("data") if isinstance(listing, dict) else None
-    ids = [entry.get("id") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    ids = (
+        [entry.get("id") for entry in entries if isinstance(entry, dict)]
+        if isinstance(entries, list)
+        else []
+    )
     return list(dict.fromkeys(name for name in ids if isinstance(name, str)))

@@ -1,4 +1,6 @@
-"""deploy.sh as a command: any shell by its first line, no x bit needed, CR LF line ends tolerated."""
+"""deploy.sh as a command: any shell by its first line, no x bit needed, CR LF line ends
+tolerated.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A readable deploy.sh. interpreter: program and options. converted: its text where CR or a BOM was taken out."""
+    """A readable deploy.sh.
+
+    Attributes:
+        interpreter: program and options.
+        converted: its text where CR or a BOM was taken out.
+    """
 
     path: Path
     interpreter: tuple[str, ...]
@@ -30,17 +37,27 @@ class Script:
         """What was tolerated, in words."""
         if self.converted is None:
             return None
-        return f"{self.path} has Windows line ends (CR LF) or a byte-order mark; it is run as if it had none."
+        return (
+            f"{self.path} has Windows line ends (CR LF) or a byte-order mark; it is run as if it "
+            "had none."
+        )
 
     def command(self, folder: Path) -> list[str]:
-        """The words of the command. A converted script goes to the shell as text, so that $0 stays its path.
+        """The words of the command.
 
-        folder: where the copy is put that another interpreter, or a very long script, needs.
+        A converted script goes to the shell as text, so that $0 stays its path.
+
+        Args:
+            folder: where the copy is put that another interpreter, or a very long script, needs.
         """
         if self.converted is None:
             return [*self.interpreter, str(self.path)]
         is_shell = os.path.basename(self._program()) in SHELLS
-        if is_shell and len(self.converted) < LONGEST_ARGUMENT_BYTES and b"\0" not in self.converted:
+        if (
+            is_shell
+            and len(self.converted) < LONGEST_ARGUMENT_BYTES
+            and b"\0" not in self.converted
+        ):
             return [*self.interpreter, "-c", os.fsdecode(self.converted), str(self.path)]
         folder.mkdir(parents=True, exist_ok=True)
         copy = folder / NAME
@@ -54,15 +71,18 @@ class Script:
 
 
 def read(repo: Path) -> Script:
-    """The script of a repository. Fault where it is not there, cannot be read, or its interpreter does not exist."""
+    """The script of a repository.
+
+    Fault where it is not there, cannot be read, or its interpreter does not exist.
+    """
     path = repo / NAME
     try:
         raw = read_small(path, LONGEST_SCRIPT_BYTES)
     except (OSError, ValueError) as cause:
         reason = getattr(cause, "strerror", None) or cause
         raise Fault(
-            f"model.repo={repo}: there is no readable {NAME} at its root ({reason}). It is the script that starts "
-            "the server with the weights in $MODEL_PATH."
+            f"model.repo={repo}: there is no readable {NAME} at its root ({reason}). It is the "
+            "script that starts the server with the weights in $MODEL_PATH."
         ) from cause
     text = raw.removeprefix(BOM).replace(b"\r\n", b"\n").removesuffix(b"\r")
     return Script(path, _interpreter(path, text), text if text != raw else None)
@@ -72,7 +92,8 @@ def _interpreter(path: Path, text: bytes) -> tuple[str, ...]:
     first = text.split(b"\n", 1)[0]
     if b"\0" in first:
         raise Fault(
-            f"{path} is no script: its first line holds a zero byte, as programs do. Let it be text for a shell."
+            f"{path} is no script: its first line holds a zero byte, as programs do. Let it be "
+            "text for a shell."
         )
     words = os.fsdecode(first[2:]).strip().split(None, 1) if first.startswith(b"#!") else []
     if not words:
@@ -85,7 +106,8 @@ def _interpreter(path: Path, text: bytes) -> tuple[str, ...]:
     if not words:
         asked = visible(os.fsdecode(first)) if first.startswith(b"#!") else "bash"
         raise Fault(
-            f"{path} wants the interpreter {asked!r}, which does not exist here. Any shell that is there will do."
+            f"{path} wants the interpreter {asked!r}, which does not exist here. Any shell that is "
+            "there will do."
         )
     if len(words) > 1 and words[1].startswith("-S"):
         words = [words[0], *words[1][2:].split()]

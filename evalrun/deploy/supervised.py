@@ -1,4 +1,6 @@
-"""A command under a supervisor, as evalrun sees it: started, watched, ended with all that came of it."""
+"""A command under a supervisor, as evalrun sees it: started, watched, ended with all that came
+of it.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ SPARE_S = 5.0
 class Supervised:
     """A running command. `ended` is set when it has ended by itself; `how` then says how, in words.
 
-    name: what the command is called in messages. log: its output is appended to this file. on_end: called once, from
-    another thread, when the command ends by itself.
+    name: what the command is called in messages. log: its output is appended to this file. on_end:
+    called once, from another thread, when the command ends by itself.
     """
 
     def __init__(
@@ -78,7 +80,10 @@ class Supervised:
         self._started.wait(START_LIMIT_S)
 
     def stop(self) -> list[int]:
-        """End the command and all its descendants. The pids that could not be ended. May be called twice."""
+        """End the command and all its descendants.
+
+        The pids that could not be ended. May be called twice.
+        """
         self._is_stopping = True
         if self._process.stdin is not None and not self._process.stdin.closed:
             try:
@@ -94,7 +99,8 @@ class Supervised:
         return self._left
 
     def tail(self) -> str:
-        """The last lines that the command wrote, control characters shown; a word where it wrote none.
+        """The last lines that the command wrote, control characters shown; a word where it wrote
+        none.
 
         Credentials inside URLs are masked: this text goes into reports.
         """
@@ -153,7 +159,9 @@ class Supervised:
 
 
 def ended_text(code: int | None) -> str:
-    """How a command ended, by its exit code (negative: a signal; None: its supervisor was killed)."""
+    """How a command ended, by its exit code (negative: a signal; None: its supervisor was
+    killed).
+    """
     if code is None:
         return "was ended, as its supervisor was killed"
     if code == 0:
@@ -176,11 +184,15 @@ def kill_session(session: int) -> None:
 
 
 def run_to_end(command: Supervised, limit_s: float, limit: str) -> None:
-    """Wait for a command that should end well. TaskFailure where it does not, or not within `limit_s` (in words)."""
+    """Wait for a command that should end well.
+
+    TaskFailure where it does not, or not within `limit_s` (in words).
+    """
     try:
         if not command.ended.wait(limit_s):
             raise TaskFailure(
-                f"{command.name} has not ended within {limit}. Its last lines ({command.log}):\n{command.tail()}"
+                f"{command.name} has not ended within {limit}. Its last lines "
+                f"({command.log}):\n{command.tail()}"
             )
         if command.code != 0:
             raise command.failure()

@@ -1,11 +1,14 @@
-"""The process that starts a command and ends all of it: when told to, when the command ends, when evalrun is gone.
+"""The process that starts a command and ends all of it: when told to, when the command ends, when
+evalrun is gone.
 
-Run as a script, so that it loads the standard library only. Its order is one JSON line on stdin: argv, env, cwd, log
-(a file to append to), stop_timeout_s. Stdin then stays open; its end is the word to stop, whether it was closed or
-evalrun was killed. Events are JSON lines on stdout: started (pid), exited (code), ended (code: the command and all
-its descendants are gone by themselves), stopped (left: what could not be killed).
+Run as a script, so that it loads the standard library only. Its order is one JSON line on stdin:
+argv, env, cwd, log (a file to append to), stop_timeout_s. Stdin then stays open; its end is the
+word to stop, whether it was closed or evalrun was killed. Events are JSON lines on stdout: started
+(pid), exited (code), ended (code: the command and all its descendants are gone by themselves),
+stopped (left: what could not be killed).
 
-On Linux it is a child subreaper: a daemon (nohup, setsid, double fork) of the command becomes its child and is found.
+On Linux it is a child subreaper: a daemon (nohup, setsid, double fork) of the command becomes its
+child and is found.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ KILL_LIMIT_S = 10.0
 
 
 def process_row(pid: int) -> tuple[int, int, str, str] | None:
-    """(parent, session, start time in ticks, state letter) of a process; None where it is gone, or there is no /proc."""
+    """(parent, session, start time in ticks, state letter) of a process; None where it is gone,
+    or there is no /proc.
+    """
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -54,11 +59,15 @@ def descendants(root: int) -> dict[int, str]:
         if not more:
             break
         below |= more
-    return {pid: table[pid][2] for pid in below - {root} if pid in table and table[pid][3] not in "ZXx"}
+    return {
+        pid: table[pid][2] for pid in below - {root} if pid in table and table[pid][3] not in "ZXx"
+    }
 
 
 def signal_exactly(pid: int, start: str, number: int) -> None:
-    """Send a signal to the process of that pid and start time, never to a later one of the same pid."""
+    """Send a signal to the process of that pid and start time, never to a later one of the same
+    pid.
+    """
     try:
         handle = os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -79,9 +88,12 @@ def end_all(
     term_s: float,
     kill_s: float = KILL_LIMIT_S,
 ) -> list[int]:
-    """TERM to what is left, KILL after `term_s` seconds to what then is; the pids left `kill_s` seconds after that.
+    """TERM to what is left, KILL after `term_s` seconds to what then is; the pids left `kill_s`
+    seconds after that.
 
-    left: pid -> start time of what still runs, asked again and again. send: (pid, start time, signal) -> None.
+    Args:
+        left: pid -> start time of what still runs, asked again and again.
+        send: (pid, start time, signal) -> None.
     """
     told: set[tuple[int, str]] = set()
     start = time.monotonic()

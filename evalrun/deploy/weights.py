@@ -1,4 +1,6 @@
-"""A folder of weights: its size, each file once, and a digest that tells two sets of weights apart."""
+"""A folder of weights: its size, each file once, and a digest that tells two sets of weights
+apart.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ TENSORS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What lies in a folder. digest: SHA-256 over names and sizes of the files that hold tensors; None without any."""
+    """What lies in a folder.
+
+    Attributes:
+        digest: SHA-256 over names and sizes of the files that hold tensors; None without any.
+    """
 
     path: Path
     n_files: int
@@ -55,10 +61,18 @@ def read(path: Path) -> Weights:
     except OSError as cause:
         raise Fault(f"model.weights={path} cannot be read through: {cause}.") from cause
     if not named:
-        raise Fault(f"model.weights={path} holds no file. Name the folder that holds the model's weights.")
+        raise Fault(
+            f"model.weights={path} holds no file. Name the folder that holds the model's weights."
+        )
     # Other files come and go: servers put caches beside the weights.
-    tensors = sorted((name, size) for name, size in named if name.endswith(TENSORS) and not _is_hidden(name))
-    digest = hashlib.sha256(repr(tensors).encode("utf-8", "surrogatepass")).hexdigest() if tensors else None
+    tensors = sorted(
+        (name, size) for name, size in named if name.endswith(TENSORS) and not _is_hidden(name)
+    )
+    digest = (
+        hashlib.sha256(repr(tensors).encode("utf-8", "surrogatepass")).hexdigest()
+        if tensors
+        else None
+    )
     return Weights(path, len(named), n_bytes, digest)
 
 
@@ -66,8 +80,12 @@ def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") for part in Path(name).parts)
 
 
-def _size(entry: os.DirEntry[str], seen: set[tuple[int, int]], folders: list[Path]) -> tuple[int, int] | None:
-    """(size of the file, what it adds to the sum); None for a folder, which is put off, and for a broken link."""
+def _size(
+    entry: os.DirEntry[str], seen: set[tuple[int, int]], folders: list[Path]
+) -> tuple[int, int] | None:
+    """(size of the file, what it adds to the sum); None for a folder, which is put off, and for
+    a broken link.
+    """
     try:
         if entry.is_dir():
             folders.append(Path(entry.path))

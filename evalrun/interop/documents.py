@@ -1,16 +1,17 @@
 """Documents as mappings, scored without a run -> Doc and Answer.
 
 Keys of a document:
-    golds, preds                                  texts; one text stands for a list of one
-    choices, gold_index, logprobs                 nats, one per choice; choices may be left out where no text is needed
-      + unconditioned_logprobs                    the same without the context
-      + output_tokens, choice_token_ids           token ids of each choice (a negative id is padding)
-      + argmax_logits_eq_gold                     whether each choice is the greedy continuation
-    text, logprobs                                a whole text and the log-probabilities of its tokens
-    text, preds                                   a source text and its summaries
-    gold_spans, pred                              the right sets of spans, one per annotator, and the answer (DROP)
-    n, c                                          n samples, c of them correct
-    id, cluster, subset, query                    optional; any other key becomes an extra field of the document
+    golds, preds                                  texts; one text stands for a list of one choices,
+    gold_index, logprobs                 nats, one per choice; choices may be left out where no text
+    is needed
+      + unconditioned_logprobs                    the same without the context + output_tokens,
+      choice_token_ids           token ids of each choice (a negative id is padding) +
+      argmax_logits_eq_gold                     whether each choice is the greedy continuation
+    text, logprobs                                a whole text and the log-probabilities of its
+    tokens text, preds                                   a source text and its summaries gold_spans,
+    pred                              the right sets of spans, one per annotator, and the answer
+    (DROP) n, c                                          n samples, c of them correct id, cluster,
+    subset, query                    optional; any other key becomes an extra field of the document
 A number may be written as the text "NaN", "Infinity" or "-Infinity", as strict JSON needs.
 """
 
@@ -26,7 +27,16 @@ from evalrun.types import Answer, Choices, Doc, Kind, Roll, Samples, Verdict
 
 _NAMED = ("id", "cluster", "subset", "query")
 _READ = (
-    *("golds", "preds", "pred", "choices", "gold_index", "logprobs", "unconditioned_logprobs", "output_tokens"),
+    *(
+        "golds",
+        "preds",
+        "pred",
+        "choices",
+        "gold_index",
+        "logprobs",
+        "unconditioned_logprobs",
+        "output_tokens",
+    ),
     *("choice_token_ids", "argmax_logits_eq_gold", "text", "n", "c"),
 )
 KEYS = (*_NAMED, *_READ, "gold_spans", "len_mc1", "n_choices")
@@ -36,7 +46,11 @@ _RIGHT, _WRONG = Verdict(1.0, rule="count"), Verdict(0.0, rule="count")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One document with its answers. verdicts: where it gives counts in place of texts."""
+    """One document with its answers.
+
+    Attributes:
+        verdicts: where it gives counts in place of texts.
+    """
 
     doc: Doc
     samples: Samples | None
@@ -55,25 +69,41 @@ class Given:
                 return self.roll
 
 
-def read(given: Mapping[str, Any], place: int, where: str, shared: Mapping[str, Any] | None = None) -> Given:
-    """The document behind a mapping. shared: keys that hold for all documents (n_choices).
+def read(
+    given: Mapping[str, Any], place: int, where: str, shared: Mapping[str, Any] | None = None
+) -> Given:
+    """The document behind a mapping.
 
-    place: from 0; the id where none is given. where: named in errors. Fault for a value of the wrong form.
+    Args:
+        shared: keys that hold for all documents (n_choices).
+        place: from 0; the id where none is given.
+        where: named in errors.
+
+    Fault for a value of the wrong form.
     """
     if not isinstance(given, Mapping):
-        raise Fault(f"{where}: a document is a mapping such as {{'golds': ..., 'preds': ...}}; got {_shown(given)}.")
+        raise Fault(
+            f"{where}: a document is a mapping such as {{'golds': ..., 'preds': ...}}; got "
+            f"{_shown(given)}."
+        )
     at = _Values({**(shared or {}), **given}, where)
     counts = at.counts()
     if isinstance(at.given.get("pred"), list | tuple):
         raise Fault(
-            f"{where}: `pred` is one answer, a text; got {_shown(at.given['pred'])}. Several answers go into `preds`; "
-            "spans of one answer are written as one text."
+            f"{where}: `pred` is one answer, a text; got {_shown(at.given['pred'])}. Several "
+            "answers go into `preds`; spans of one answer are written as one text."
         )
     texts = at.texts("preds") or at.texts("pred")
     samples = Samples(texts, (False,) * len(texts)) if texts else None
     if counts is not None:
         samples = Samples((None,) * counts[0], (False,) * counts[0])
-    return Given(_doc(at, place), samples, at.choices(), at.roll(), None if counts is None else _verdicts(*counts))
+    return Given(
+        _doc(at, place),
+        samples,
+        at.choices(),
+        at.roll(),
+        None if counts is None else _verdicts(*counts),
+    )
 
 
 def missing(kind: Kind, given: Mapping[str, Any], where: str) -> Fault:
@@ -84,8 +114,13 @@ def missing(kind: Kind, given: Mapping[str, Any], where: str) -> Fault:
         Kind.ROLLING: "text and logprobs",
     }[kind]
     names = [str(key) for key in given]
-    hints = [f"{n!r} (did you mean {h!r}?)" for n in names if n not in KEYS and (h := nearest(n, KEYS))]
-    return Fault(f"{where}: the metric reads {needed}; the document has {', '.join(hints or map(repr, names))}.")
+    hints = [
+        f"{n!r} (did you mean {h!r}?)" for n in names if n not in KEYS and (h := nearest(n, KEYS))
+    ]
+    return Fault(
+        f"{where}: the metric reads {needed}; the document has "
+        f"{', '.join(hints or map(repr, names))}."
+    )
 
 
 def _doc(at: _Values, place: int) -> Doc:
@@ -95,7 +130,8 @@ def _doc(at: _Values, place: int) -> Doc:
     gold = at.indices("gold_index") if "gold_index" in at.given else at.texts("golds")
     spans = extra.get("gold_spans")
     if isinstance(spans, Sequence) and not gold:
-        gold = tuple(" ".join(map(str, each)) for each in spans)  # shown in messages; the metric reads gold_spans
+        # shown in messages; the metric reads gold_spans
+        gold = tuple(" ".join(map(str, each)) for each in spans)
     return Doc(
         id=str(at.given.get("id", place)),
         task="score",
@@ -124,7 +160,11 @@ class _Values:
         value = self.given.get(key)
         if value is None:
             return ()
-        values = (value,) if isinstance(value, str) else self._list(key, value, "a text or a list of texts")
+        values = (
+            (value,)
+            if isinstance(value, str)
+            else self._list(key, value, "a text or a list of texts")
+        )
         for each in values:
             if not isinstance(each, str):
                 raise self._wrong(key, each, "texts")
@@ -132,7 +172,11 @@ class _Values:
 
     def indices(self, key: str) -> tuple[int, ...]:
         value = self.given[key]
-        values = self._list(key, value, "an index or a list of them") if isinstance(value, Sequence) else (value,)
+        values = (
+            self._list(key, value, "an index or a list of them")
+            if isinstance(value, Sequence)
+            else (value,)
+        )
         return tuple(self._whole(key, each) for each in values)
 
     def floats(self, key: str) -> tuple[float, ...] | None:
@@ -142,7 +186,10 @@ class _Values:
         found = tuple(self._number(key, e) for e in self._list(key, value, "a list"))
         above = [number for number in found if number > 1e-6]
         if above:
-            raise Fault(f"{self.where}: {key} are natural logarithms of probabilities, at most 0; got {above[0]:g}.")
+            raise Fault(
+                f"{self.where}: {key} are natural logarithms of probabilities, at most 0; got "
+                f"{above[0]:g}."
+            )
         return found
 
     def name(self, key: str) -> str | None:
@@ -180,7 +227,11 @@ class _Values:
         text, logprobs = self.given.get("text"), self.floats("logprobs")
         if not isinstance(text, str) or logprobs is None:
             return None
-        return Roll(text, math.fsum(logprobs) if all(map(math.isfinite, logprobs)) else sum(logprobs), len(logprobs))
+        return Roll(
+            text,
+            math.fsum(logprobs) if all(map(math.isfinite, logprobs)) else sum(logprobs),
+            len(logprobs),
+        )
 
     def _token_counts(self, tokens: Any) -> tuple[int, ...]:
         rows = self._list("output_tokens", tokens, "one list of token ids per choice")

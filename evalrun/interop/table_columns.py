@@ -1,4 +1,6 @@
-"""Predictions of others in a table (JSONL, CSV, Parquet, Arrow): one row a sample, or one column a sample."""
+"""Predictions of others in a table (JSONL, CSV, Parquet, Arrow): one row a sample, or one column
+a sample.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from evalrun.types import Cell, Doc, Kind, Reply
 
 @dataclass(frozen=True)
 class Imported:
-    """Documents and their saved samples. n: samples per document."""
+    """Documents and their saved samples.
+
+    Attributes:
+        n: samples per document.
+    """
 
     docs: tuple[Doc, ...]
     replies: tuple[Reply, ...]
@@ -26,10 +32,14 @@ class Imported:
 def read(cell: Cell, predictions: Sequence[str], id_column: str | None) -> Imported:
     """Read `cell.dataset` (a local file) with its saved predictions.
 
-    predictions: the columns that hold answers, one per sample; dots reach into nested values. id_column: rows that
-    share its value are samples of one document, in file order; without it every row is a document. Answers are
-    taken as they stand (no stop string is applied); a reasoning part is split off; null is "no answer".
-    Fault: an unknown column, an answer that is no text, documents with different numbers of samples.
+    Args:
+        predictions: the columns that hold answers, one per sample; dots reach into nested values.
+        id_column: rows that share its value are samples of one document, in file order; without it
+            every row is a document. Answers are taken as they stand (no stop string is applied); a
+            reasoning part is split off; null is "no answer".
+
+    Fault: an unknown column, an answer that is no text, documents with different numbers of
+    samples.
     """
     rows = load_rows(cell.dataset)
     if id_column is not None:
@@ -38,15 +48,18 @@ def read(cell: Cell, predictions: Sequence[str], id_column: str | None) -> Impor
         column_of(rows, column, "--prediction")
     groups = _groups(rows, id_column)
     firsts = [places[0] for places in groups]
-    kept = replace(rows, rows=[rows.rows[i] for i in firsts], numbers=[rows.numbers[i] for i in firsts])
+    kept = replace(
+        rows, rows=[rows.rows[i] for i in firsts], numbers=[rows.numbers[i] for i in firsts]
+    )
     docs = make_docs(cell.name, cell.subset, cell.dataset, kept, cell.limit)
     _refuse_other_questions(cell, rows, groups)
     replies: list[Reply] = []
     sizes = {len(places) * len(predictions) for places in groups[: len(docs)]}
     if len(sizes) > 1:
         raise Fault(
-            f"{rows.source}: the documents have different numbers of samples ({min(sizes)} to {max(sizes)}, by "
-            f"--id {id_column}). Every document needs the same number; nothing is filled up or dropped."
+            f"{rows.source}: the documents have different numbers of samples ({min(sizes)} to "
+            f"{max(sizes)}, by --id {id_column}). Every document needs the same number; nothing is "
+            "filled up or dropped."
         )
     for doc, places in zip(docs, groups, strict=False):
         texts = [_text(rows, i, column) for i in places for column in predictions]
@@ -67,7 +80,9 @@ def _groups(rows: Rows, id_column: str | None) -> list[list[int]]:
 
 
 def _refuse_other_questions(cell: Cell, rows: Rows, groups: Sequence[Sequence[int]]) -> None:
-    """Fault where rows of one id differ in question or gold: they are no samples of one document."""
+    """Fault where rows of one id differ in question or gold: they are no samples of one
+    document.
+    """
     columns = dict(cell.dataset.columns)
     names = [columns.get(field, field) for field in ("query", "gold", "choices", "system")]
     names = [name for name in names if isinstance(name, str)]
@@ -78,8 +93,9 @@ def _refuse_other_questions(cell: Cell, rows: Rows, groups: Sequence[Sequence[in
             if other != first:
                 name = next(n for n, a, b in zip(names, first, other, strict=True) if a != b)
                 raise Fault(
-                    f"{rows.place(places[0])} and {rows.place(i)} have one --id but differ in column {name!r}: they are no "
-                    "samples of one question. Name a column that tells questions apart, or leave --id out."
+                    f"{rows.place(places[0])} and {rows.place(i)} have one --id but differ in "
+                    f"column {name!r}: they are no samples of one question. Name a column that "
+                    "tells questions apart, or leave --id out."
                 )
 
 
@@ -89,7 +105,10 @@ def _text(rows: Rows, i: int, column: str) -> str | None:
         return None
     text = as_text(value)
     if text is None:
-        raise Fault(f"{rows.place(i)}: column {column} holds a {type(value).__name__}, not the text of an answer.")
+        raise Fault(
+            f"{rows.place(i)}: column {column} holds a {type(value).__name__}, not the text of an "
+            "answer."
+        )
     return text
 
 

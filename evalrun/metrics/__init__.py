@@ -1,4 +1,6 @@
-"""Metrics in three levels: a scorer judges a sample, a metric a document, an output reduces to a number."""
+"""Metrics in three levels: a scorer judges a sample, a metric a document, an output reduces to a
+number.
+"""
 
 from evalrun.metrics import perplexity
 from evalrun.metrics.base import METRICS, SCORERS, Metric, Output, Scorer

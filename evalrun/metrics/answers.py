@@ -19,5 +19,7 @@ def texts_of(doc: Doc, answer: Answer, n: int | None = None) -> list[str]:
         raise TypeError(f"document {doc.id!r}: texts are compared, got {type(answer).__name__}")
     texts = answer.texts[:n]
     if not texts or (n is not None and len(texts) < n):
-        raise ValueError(f"document {doc.id!r} has {len(texts)} answers, the metric needs {n or 'one'}")
+        raise ValueError(
+            f"document {doc.id!r} has {len(texts)} answers, the metric needs {n or 'one'}"
+        )
     return [text or "" for text in texts]

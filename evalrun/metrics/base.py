@@ -1,6 +1,8 @@
-"""Three levels: a Scorer judges a sample, a Metric gives a document its statistics, an Output reduces them.
+"""Three levels: a Scorer judges a sample, a Metric gives a document its statistics, an Output
+reduces them.
 
-text  --Scorer.judge_text-->  Verdict  --Metric.score-->  one row of columns  --Output.reduce-->  number
+text  --Scorer.judge_text-->  Verdict  --Metric.score-->  one row of columns  --Output.reduce-->
+number
 """
 
 from __future__ import annotations
@@ -26,13 +28,18 @@ Matrix: TypeAlias = Mapping[str, NDArray[Any]]
 class ErrorMethod(StrEnum):
     """How the error of an output is found. Declared per output, never guessed."""
 
-    MEAN = "mean"  # analytic, over documents: sd / sqrt(N), clustered where documents carry a cluster
+    # analytic, over documents: sd / sqrt(N), clustered where documents carry a cluster
+    MEAN = "mean"
     BOOTSTRAP = "bootstrap"  # standard deviation over resampled documents
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One statistic per document. type: float, int or label."""
+    """One statistic per document.
+
+    Attributes:
+        type: float, int or label.
+    """
 
     name: str
     type: str
@@ -43,14 +50,18 @@ class Output:
     """One number of a metric.
 
     Exactly one of three says how the number is made:
-      per_doc     matrix -> float64 [documents]: the value of each document; the number is their mean (error MEAN)
-      of_sums     float64 [..., columns], the sums of `columns` over documents -> [...]: a corpus formula over sums,
-                  vectorised over leading axes, so that a bootstrap costs one matrix product (error BOOTSTRAP)
-      of_rows     matrix -> float: any other formula over the rows (error BOOTSTRAP, by resampling rows)
-    name: the metric's own, or with the parameter that tells it apart (`pass@k:k=2&n=8`). unit: fraction, percent,
-    count or nats. is_bounded: values lie in [0, 1]. params: what this output has decided, in declared order.
-    rerun: matrix -> float64 [documents]: the variance of a document's value over fresh samples; NaN where it
-    cannot be estimated.
+      per_doc     matrix -> float64 [documents]: the value of each document; the number is their
+                  mean (error MEAN)
+      of_sums     float64 [..., columns], the sums of `columns` over documents -> [...]: a corpus
+                  formula over sums,
+                  vectorised over leading axes, so that a bootstrap costs one matrix product (error
+                  BOOTSTRAP)
+      of_rows     matrix -> float: any other formula over the rows (error BOOTSTRAP, by resampling
+                  rows)
+    name: the metric's own, or with the parameter that tells it apart (`pass@k:k=2&n=8`). unit:
+    fraction, percent, count or nats. is_bounded: values lie in [0, 1]. params: what this output has
+    decided, in declared order. rerun: matrix -> float64 [documents]: the variance of a document's
+    value over fresh samples; NaN where it cannot be estimated.
     """
 
     name: str
@@ -66,7 +77,9 @@ class Output:
 
     def __post_init__(self) -> None:
         if sum(way is not None for way in (self.per_doc, self.of_sums, self.of_rows)) != 1:
-            raise ValueError(f"output {self.name} must have exactly one of per_doc, of_sums, of_rows")
+            raise ValueError(
+                f"output {self.name} must have exactly one of per_doc, of_sums, of_rows"
+            )
 
     @property
     def error(self) -> ErrorMethod:
@@ -86,37 +99,54 @@ class Output:
 
     def stacked(self, matrix: Matrix) -> NDArray[np.float64]:
         """float64 [documents, columns] of this output's columns."""
-        return np.stack([np.asarray(matrix[name], dtype=np.float64) for name in self.columns], axis=1)
+        return np.stack(
+            [np.asarray(matrix[name], dtype=np.float64) for name in self.columns], axis=1
+        )
 
 
 class Scorer(ABC):
     """Judges one text against one document. A frozen dataclass; its fields are its parameters.
 
-    is_slow: judging may take long or never end, so that it is done in worker processes, each text under the
-    deadline `deadline_s` (seconds, a parameter of such a scorer); a text that exceeds it has state timeout.
+    Attributes:
+        is_slow: judging may take long or never end, so that it is done in worker processes, each
+            text under the deadline `deadline_s` (seconds, a parameter of such a scorer); a text
+            that exceeds it has state timeout.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to judge; looked for while planning
+    # what must be installed to judge; looked for while planning
+    packages: ClassVar[tuple[str, ...]] = ()
     is_slow: ClassVar[bool] = False
-    is_graded: ClassVar[bool] = False  # its values are degrees, not right or wrong: there is no pass@k of them
+    # its values are degrees, not right or wrong: there is no pass@k of them
+    is_graded: ClassVar[bool] = False
     deadline_s: float
     file_digest: ClassVar[str | None] = None  # of the user's own file that it comes from
 
     @abstractmethod
     def judge_text(self, doc: Doc, text: str) -> Verdict:
-        """The verdict on one answer text. A text without a readable answer: value 0.0, state unparsed."""
+        """The verdict on one answer text.
+
+        A text without a readable answer: value 0.0, state unparsed.
+        """
 
     def judge_quick(self, doc: Doc, text: str) -> Verdict | None:
-        """Of a slow scorer: the verdict where it is found at once, the same as `judge_text`; else None."""
+        """Of a slow scorer: the verdict where it is found at once, the same as `judge_text`;
+        else None.
+        """
         return None
 
     def warm_up(self) -> None:  # noqa: B027
-        """Of a slow scorer: import what judging needs. Called once per worker, outside the deadline."""
+        """Of a slow scorer: import what judging needs.
+
+        Called once per worker, outside the deadline.
+        """
 
     def check_doc(self, doc: Doc) -> str | None:
-        """Why this document cannot be judged at all (no gold, an unreadable one), or None. Asked while planning."""
+        """Why this document cannot be judged at all (no gold, an unreadable one), or None.
+
+        Asked while planning.
+        """
         return None if doc.gold else f"document {doc.id!r} has no gold answer"
 
     def judge_batch(self, items: Sequence[tuple[Doc, str]]) -> list[Verdict]:
@@ -137,8 +167,13 @@ class Scorer(ABC):
 class Metric(ABC):
     """Gives each document one row of statistics. A frozen dataclass; its fields are its parameters.
 
-    name: the key. aliases: other accepted names. display: base of the shown name (pass@k). reads: the request
-    kind. has_scorer: it reads verdicts. A field named n is the number of samples, k the draw size; None is open.
+    Attributes:
+        name: the key.
+        aliases: other accepted names.
+        display: base of the shown name (pass@k).
+        reads: the request kind.
+        has_scorer: it reads verdicts. A field named n is the number of samples, k the draw size.
+            None is open.
     """
 
     name: ClassVar[str]
@@ -148,13 +183,18 @@ class Metric(ABC):
     reads: ClassVar[Kind] = Kind.GENERATE
     has_scorer: ClassVar[bool] = True
     source: ClassVar[str]
-    needs_n: ClassVar[bool] = False  # it has no meaning without a number of samples that somebody chose
+    # it has no meaning without a number of samples that somebody chose
+    needs_n: ClassVar[bool] = False
     needs_k: ClassVar[bool] = False
-    is_single_token: ClassVar[bool] = False  # every choice is one token: one forward pass scores them all
-    needs_unconditioned: ClassVar[bool] = False  # it also reads the choices' scores without the context
-    packages: ClassVar[tuple[str, ...]] = ()  # what must be installed to score; looked for while planning
+    # every choice is one token: one forward pass scores them all
+    is_single_token: ClassVar[bool] = False
+    # it also reads the choices' scores without the context
+    needs_unconditioned: ClassVar[bool] = False
+    # what must be installed to score; looked for while planning
+    packages: ClassVar[tuple[str, ...]] = ()
     file_digest: ClassVar[str | None] = None  # of the user's own file that it comes from
-    scorer: str | None  # a field of every metric with has_scorer: a scorer's name, None = the task's own
+    # a field of every metric with has_scorer: a scorer's name, None = the task's own
+    scorer: str | None
 
     @property
     @abstractmethod
@@ -170,12 +210,16 @@ class Metric(ABC):
         return None
 
     def notes(self, matrix: Matrix) -> tuple[str, ...]:
-        """What a reader should know of these statistics beside the number (ties, scores that are no number)."""
+        """What a reader should know of these statistics beside the number (ties, scores that are
+        no number).
+        """
         return ()
 
     @abstractmethod
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
-        """One row, in the order of `columns`. answer and verdicts hold the first n samples, in index order."""
+        """One row, in the order of `columns`. answer and verdicts hold the first n samples, in
+        index order.
+        """
 
     def score_batch(
         self, docs: Sequence[Doc], answers: Sequence[Answer], verdicts: Sequence[Sequence[Verdict]]
@@ -189,12 +233,20 @@ SCORERS: Registry[type[Scorer]] = Registry("scorer")
 
 
 def _parameters(thing: Any) -> str:
-    given = [(f.name, getattr(thing, f.name)) for f in fields(thing) if getattr(thing, f.name) != f.default]
-    return "(" + ",".join(f"{name}={_written(value)}" for name, value in given) + ")" if given else ""
+    given = [
+        (f.name, getattr(thing, f.name))
+        for f in fields(thing)
+        if getattr(thing, f.name) != f.default
+    ]
+    return (
+        "(" + ",".join(f"{name}={_written(value)}" for name, value in given) + ")" if given else ""
+    )
 
 
 def _written(value: Any) -> str:
-    is_bare = not isinstance(value, str) or (_BARE.fullmatch(value) and value not in ("True", "False", "None"))
+    is_bare = not isinstance(value, str) or (
+        _BARE.fullmatch(value) and value not in ("True", "False", "None")
+    )
     return str(value) if is_bare else repr(value)
 
 

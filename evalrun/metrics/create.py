@@ -15,22 +15,30 @@ from evalrun.types import Kind, Pairs
 def make_metric(key: str, params: Mapping[str, Any] | None = None, where: str = "") -> Metric:
     """The metric behind a name or alias, with these parameters; lists become tuples.
 
-    Fault for an unknown metric, parameter or scorer, for n or k that are no positive whole numbers, and for k > n.
-    where: the place that is named in the error (a file, a key).
+    Fault for an unknown metric, parameter or scorer, for n or k that are no positive whole numbers,
+    and for k > n.
+
+    Args:
+        where: the place that is named in the error (a file, a key).
     """
     cls = METRICS.get(key, where)
     allowed = parameter_names(cls)
     given = {name: _frozen(value) for name, value in (params or {}).items()}
     for name, value in fixed_parameters(cls).items():
         if given.pop(name, value) not in (value, None):
-            raise Fault(f"Metric {cls.name!r}: {name} is always {value!r} and cannot be set.{_at(where)}")
+            raise Fault(
+                f"Metric {cls.name!r}: {name} is always {value!r} and cannot be set.{_at(where)}"
+            )
     for name in given:
         if name not in allowed:
             raise unknown(f"parameter of metric {cls.name!r}", name, allowed, where)
     scorer = given.get("scorer")
     if scorer is not None:
         if not isinstance(scorer, str):
-            raise Fault(f"Metric {cls.name!r}: scorer must be a name, got {visible(repr(scorer))}.{_at(where)}")
+            raise Fault(
+                f"Metric {cls.name!r}: scorer must be a name, got "
+                f"{visible(repr(scorer))}.{_at(where)}"
+            )
         scorer_named(scorer)
     try:
         return cls(**given)
@@ -79,8 +87,8 @@ def check_ready(metric: Metric, where: str = "") -> None:
     for name, is_needed in (("k", metric.needs_k), ("n", metric.needs_n)):
         if is_needed and getattr(metric, name) is None:
             raise Fault(
-                f"Metric {metric.display!r} needs {name}, and nothing sets it. Write {metric.display}:{name}=4, "
-                f"TASK@{name}=4, or num_return_sequences=4.{_at(where)}"
+                f"Metric {metric.display!r} needs {name}, and nothing sets it. Write "
+                f"{metric.display}:{name}=4, TASK@{name}=4, or num_return_sequences=4.{_at(where)}"
             )
 
 

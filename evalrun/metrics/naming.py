@@ -24,14 +24,27 @@ from evalrun.types import Pairs
 
 _KEY = re.compile(r"[A-Za-z_]\w*")
 _BARE = re.compile(r"[A-Za-z_][\w./-]*")
-_CONSTANTS = {"True": True, "False": False, "None": None, "true": True, "false": False, "null": None}
-_FOREIGN_TASK_PARAMETERS = ("sample_scoring_function",)  # LightEval's name, read so that the planner can explain it
+_CONSTANTS = {
+    "True": True,
+    "False": False,
+    "None": None,
+    "true": True,
+    "false": False,
+    "null": None,
+}
+# LightEval's name, read so that the planner can explain it
+_FOREIGN_TASK_PARAMETERS = ("sample_scoring_function",)
 _OPEN, _CLOSE = "([{", ")]}"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskString:
-    """A task as written on the command line. shots: None where the task's own number holds. suite: an old form."""
+    """A task as written on the command line.
+
+    Attributes:
+        shots: None where the task's own number holds.
+        suite: an old form.
+    """
 
     name: str
     subset: str | None = None
@@ -42,11 +55,15 @@ class TaskString:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a number depends on. params: in declared order, without n. scorer: a scorer's signature, or None.
+    """What a number depends on.
 
-    file: the first 12 hex digits of the SHA-256 of a user's own file behind it. n: None where each document has its
-    own number of samples. ask_id: None where documents were scored without a run. docs: the number is of the first
-    so many documents only, of a run that holds more.
+    Attributes:
+        params: in declared order, without n.
+        scorer: a scorer's signature, or None.
+        file: the first 12 hex digits of the SHA-256 of a user's own file behind it.
+        n: None where each document has its own number of samples.
+        ask_id: None where documents were scored without a run.
+        docs: the number is of the first so many documents only, of a run that holds more.
     """
 
     metric: str
@@ -70,7 +87,9 @@ _ABSENT = {"params": (), "scorer": None, "file": None, "n": None, "ask_id": None
 
 
 def parse_metric(text: str, where: str = "") -> tuple[str, dict[str, Any]]:
-    """(key, parameters in given order) of `NAME[:k=10&n=16]`. Fault for an unknown name or a broken form.
+    """(key, parameters in given order) of `NAME[:k=10&n=16]`.
+
+    Fault for an unknown name or a broken form.
 
     A plain word without parameters that is no metric stays as it is: it may name a set of metrics.
     """
@@ -101,11 +120,15 @@ def shown_name(key: str, params: Mapping[str, Any] | Pairs = (), is_service: boo
     return display if is_service else _with_pairs(display, params)
 
 
-def display_name(metric: Metric, output: Output, given: Sequence[str] = (), is_service: bool = False) -> str:
-    """The shown name of one number: the parameters `given`, in that order, with the values of this output.
+def display_name(
+    metric: Metric, output: Output, given: Sequence[str] = (), is_service: bool = False
+) -> str:
+    """The shown name of one number: the parameters `given`, in that order, with the values of this
+    output.
 
-    Where several outputs differ in k, k is shown even if it was not given. An output with a name of its own is shown
-    by it: `drop_em`, `g-pass@4_0.5` (which says its k); as `rouge_t5/rouge1` where that is another metric's name.
+    Where several outputs differ in k, k is shown even if it was not given. An output with a name of
+    its own is shown by it: `drop_em`, `g-pass@4_0.5` (which says its k); as `rouge_t5/rouge1` where
+    that is another metric's name.
     """
     values = {**dict(parameters(metric)), **dict(output.params)}
     names = [name for name in dict.fromkeys(given) if name in values]
@@ -129,7 +152,11 @@ def parse_shown(text: str) -> tuple[str, dict[str, Any], bool]:
     for letter in "kn":
         if key := shown.get(f"{match[1]}{letter}"):
             number = int(match[2])
-            return key, {name: number for name in "kn" if name in parameter_names(METRICS.get(key))}, True
+            return (
+                key,
+                {name: number for name in "kn" if name in parameter_names(METRICS.get(key))},
+                True,
+            )
     raise unknown("metric", text, [*shown, *METRICS])
 
 
@@ -144,7 +171,12 @@ def signature(
     evalrun_version: str,
     docs: int | None = None,
 ) -> str:
-    """The signature of one number, as text. error: the method of its error. n, ask_id, docs: see Signature."""
+    """The signature of one number, as text.
+
+    Args:
+        error: the method of its error.
+        n, ask_id, docs: see Signature.
+    """
     values = {**dict(parameters(metric)), **dict(output.params)}
     params = tuple((name, value) for name, value in values.items() if name not in _IN_SCORER)
     return write_signature(
@@ -165,7 +197,9 @@ def signature(
 
 
 def aggregation(output: Output) -> str:
-    """How documents become the number: `mean` of their values, a formula over `sums`, or over all their `rows`."""
+    """How documents become the number: `mean` of their values, a formula over `sums`, or over
+    all their `rows`.
+    """
     if output.per_doc is not None:
         return "mean"
     return "sums" if output.of_sums is not None else "rows"
@@ -180,7 +214,9 @@ def _file_of(metric: Metric, scorer: str | None) -> str | None:
 
 
 def write_signature(signature: Signature) -> str:
-    """`metric:pass_at_k|version:1|params:k=10&threshold=1.0|scorer:number.v1|n:16|agg:mean|...`; None is left out."""
+    """`metric:pass_at_k|version:1|params:k=10&threshold=1.0|scorer:number.v1|n:16|agg:mean|...`;
+    None is left out.
+    """
     parts = []
     for name in _SIGNATURE_FIELDS:
         value = getattr(signature, name)
@@ -192,7 +228,10 @@ def write_signature(signature: Signature) -> str:
 
 
 def read_signature(text: str) -> Signature:
-    """The signature that `write_signature` wrote. Fault where a field is missing, unknown or broken."""
+    """The signature that `write_signature` wrote.
+
+    Fault where a field is missing, unknown or broken.
+    """
     form = "metric:NAME|version:1|...|evalrun:VERSION"
     found: dict[str, Any] = dict(_ABSENT)
     seen = []
@@ -218,9 +257,11 @@ def read_signature(text: str) -> Signature:
 
 
 def parse_task(text: str) -> TaskString:
-    """Read `NAME[:SUBSET][@k=2&n=8][|SHOTS]`; `@k=2@n=8` and the old `SUITE|NAME|SHOTS` are read too.
+    """Read `NAME[:SUBSET][@k=2&n=8][|SHOTS]`; `@k=2@n=8` and the old `SUITE|NAME|SHOTS` are read
+    too.
 
-    Fault for any other form, and for a parameter that is neither k, n nor a parameter of any metric.
+    Fault for any other form, and for a parameter that is neither k, n nor a parameter of any
+    metric.
     """
     form = "NAME[:SUBSET][@k=2&n=8][|SHOTS]"
     parts = [part.strip() for part in _split(text.strip(), "|")]
@@ -290,12 +331,20 @@ def _read_value(value: str, what: str, text: str, form: str) -> Any:
     try:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise _broken(what, text, form, f"{visible(value)!r} is neither a Python literal nor a bare word") from None
+        raise _broken(
+            what, text, form, f"{visible(value)!r} is neither a Python literal nor a bare word"
+        ) from None
 
 
 def _write_value(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return "[" + ",".join(_write_value(each) if not isinstance(each, str) else repr(each) for each in value) + "]"
+        return (
+            "["
+            + ",".join(
+                _write_value(each) if not isinstance(each, str) else repr(each) for each in value
+            )
+            + "]"
+        )
     if isinstance(value, str):
         return value if _BARE.fullmatch(value) and value not in _CONSTANTS else repr(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -304,7 +353,9 @@ def _write_value(value: Any) -> str:
         return "1e999" if value > 0 else "-1e999"
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
-    raise ValueError(f"a parameter value must be a number, a truth value, a text or a list, got {value!r}")
+    raise ValueError(
+        f"a parameter value must be a number, a truth value, a text or a list, got {value!r}"
+    )
 
 
 def _split(text: str, mark: str) -> list[str]:

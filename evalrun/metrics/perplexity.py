@@ -1,6 +1,7 @@
 """Perplexities: how surprised the model is by whole texts, or by the right answers.
 
-An infinite value (exp of more than about 709 nats) and one without any unit to divide by are NaN, and said so.
+An infinite value (exp of more than about 709 nats) and one without any unit to divide by are NaN,
+and said so.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalrun.metrics.base import Column, Matrix, Metric, Output, Statistic
-from evalrun.metrics.choices.choice_scores import ChoiceMetric, check_word, checked, gold_indices, registered
+from evalrun.metrics.choices.choice_scores import (
+    ChoiceMetric,
+    check_word,
+    checked,
+    gold_indices,
+    registered,
+)
 from evalrun.types import Answer, Doc, Kind, Roll, Verdict
 
 
 def words_of(text: str) -> int:
-    """Pieces of a split at runs of white space, empty ones at the ends included: "" has 1, "a b\\n" has 3.
+    """Pieces of a split at runs of white space, empty ones at the ends included: "" has 1, "a b\\n"
+    has 3.
 
     lm-evaluation-harness, `word_perplexity`. Text written without spaces is one word.
     """
@@ -34,13 +42,18 @@ def bytes_of(text: str) -> int:
 
 
 def perplexity_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """exp(-logprob / units) of sums [..., (logprob, units)]; NaN where it is infinite or has no unit. Range [1, inf)."""
+    """exp(-logprob / units) of sums [..., (logprob, units)]; NaN where it is infinite or has no
+    unit. Range [1, inf).
+    """
     with np.errstate(over="ignore"):
         return _finite(np.exp(_nats_of_sums(sums)))
 
 
 def bits_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """-logprob / units / ln 2 of sums [..., (logprob, units)]; NaN where there is no unit. Range [0, inf)."""
+    """-logprob / units / ln 2 of sums [..., (logprob, units)]; NaN where there is no unit.
+
+    Range [0, inf).
+    """
     return _finite(_nats_of_sums(sums) / math.log(2))
 
 
@@ -56,7 +69,10 @@ def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def rolled(doc: Doc, answer: Answer) -> Roll:
     """`answer` if it scores a whole text. ValueError naming the document."""
     if not isinstance(answer, Roll):
-        raise ValueError(f"document {doc.id!r}: expected the log-probability of a text, got {type(answer).__name__}")
+        raise ValueError(
+            f"document {doc.id!r}: expected the log-probability of a text, got "
+            f"{type(answer).__name__}"
+        )
     return answer
 
 
@@ -73,7 +89,9 @@ def tokens_of(doc: Doc, n_tokens: int | None) -> int:
 
 
 class OfSums(Metric):
-    """Statistics logprob (nats, summed over tokens) and units; the number is a formula of their sums."""
+    """Statistics logprob (nats, summed over tokens) and units; the number is a formula of their
+    sums.
+    """
 
     reads: ClassVar[Kind] = Kind.ROLLING
     has_scorer: ClassVar[bool] = False
@@ -105,7 +123,10 @@ def nan_notes(shown: str, matrix: Matrix, is_exponential: bool) -> tuple[str, ..
     logprob, units = (np.asarray(matrix[name], dtype=np.float64) for name in ("logprob", "units"))
     broken = np.count_nonzero(~np.isfinite(logprob))
     if broken:
-        return (f"{shown} is NaN: {broken} of {len(logprob)} documents have a log-probability that is not finite",)
+        return (
+            f"{shown} is NaN: {broken} of {len(logprob)} documents have a log-probability that is "
+            "not finite",
+        )
     if units.sum() <= 0:
         return (f"{shown} is NaN: the texts have nothing to divide by",)
     mean = float(-logprob.sum() / units.sum())
@@ -134,7 +155,8 @@ _WEIGHTED = "lm-evaluation-harness, weighted_perplexity over documents"
 class WordPerplexity(PerUnit):
     """exp(-sum logprob / sum words) over the corpus. Range [1, inf), lower is better.
 
-    Words are the pieces of a split at white space, empty ones at the ends included (the harness's count).
+    Words are the pieces of a split at white space, empty ones at the ends included (the harness's
+    count).
     """
 
     name: ClassVar[str] = "word_perplexity"
@@ -148,7 +170,10 @@ class WordPerplexity(PerUnit):
 @registered
 @dataclass(frozen=True, slots=True)
 class BytePerplexity(PerUnit):
-    """exp(-sum logprob / sum UTF-8 bytes) over the corpus. Range [1, inf), lower is better. No bytes: NaN."""
+    """exp(-sum logprob / sum UTF-8 bytes) over the corpus.
+
+    Range [1, inf), lower is better. No bytes: NaN.
+    """
 
     name: ClassVar[str] = "byte_perplexity"
     display: ClassVar[str] = "byte_perplexity"
@@ -161,7 +186,10 @@ class BytePerplexity(PerUnit):
 @registered
 @dataclass(frozen=True, slots=True)
 class BitsPerByte(PerUnit):
-    """-sum logprob / sum UTF-8 bytes / ln 2 = log2(byte_perplexity). Range [0, inf) bits, lower is better."""
+    """-sum logprob / sum UTF-8 bytes / ln 2 = log2(byte_perplexity).
+
+    Range [0, inf) bits, lower is better.
+    """
 
     name: ClassVar[str] = "bits_per_byte"
     display: ClassVar[str] = "bits_per_byte"
@@ -175,7 +203,10 @@ class BitsPerByte(PerUnit):
 @registered
 @dataclass(frozen=True, slots=True)
 class TokenPerplexity(PerUnit):
-    """exp(-sum logprob / sum tokens) over the corpus. Range [1, inf), lower is better. Depends on the tokenizer."""
+    """exp(-sum logprob / sum tokens) over the corpus.
+
+    Range [1, inf), lower is better. Depends on the tokenizer.
+    """
 
     name: ClassVar[str] = "token_perplexity"
     display: ClassVar[str] = "token_perplexity"
@@ -190,12 +221,15 @@ class TokenPerplexity(PerUnit):
 class PredictionPerplexity(PerUnit):
     """exp(-mean over documents of the summed logprob). Range [1, inf), lower is better.
 
-    Not per token: made for texts of one word; from about 700 nats a text on it is NaN. See token_perplexity.
+    Not per token: made for texts of one word; from about 700 nats a text on it is NaN. See
+    token_perplexity.
     """
 
     name: ClassVar[str] = "prediction_perplexity"
     display: ClassVar[str] = "prediction_perplexity"
-    source: ClassVar[str] = "LightEval 0.13 `prediction_perplexity` (lm-evaluation-harness, `perplexity`)"
+    source: ClassVar[str] = (
+        "LightEval 0.13 `prediction_perplexity` (lm-evaluation-harness, `perplexity`)"
+    )
 
     def units(self, doc: Doc, roll: Roll) -> int:
         return 1
@@ -204,9 +238,13 @@ class PredictionPerplexity(PerUnit):
 @registered
 @dataclass(frozen=True, slots=True)
 class LogProb(Metric):
-    """Log-probability of a text in nats, the mean over documents. Range (-inf, 0], higher is better.
+    """Log-probability of a text in nats, the mean over documents.
 
-    per: sample (summed over the text's tokens) or token (that, divided by the number of tokens).
+    Range (-inf, 0], higher is better.
+
+    Attributes:
+        per: sample (summed over the text's tokens) or token (that, divided by the number of
+            tokens).
     """
 
     name: ClassVar[str] = "log_prob"
@@ -240,7 +278,9 @@ def _value(matrix: Matrix) -> NDArray[np.float64]:
 
 
 class OfGolds(OfSums, ChoiceMetric):
-    """The right answers of a document: their summed log-probability; the other choices do not count."""
+    """The right answers of a document: their summed log-probability; the other choices do not
+    count.
+    """
 
     reads: ClassVar[Kind] = Kind.LOGLIKELIHOOD
 
@@ -255,7 +295,10 @@ class OfGolds(OfSums, ChoiceMetric):
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         choices = checked(doc, answer)
         places = gold_indices(doc, len(choices.logprobs))
-        return (sum(known(choices.logprobs[place]) for place in places), self.units(doc, places, choices.n_tokens))
+        return (
+            sum(known(choices.logprobs[place]) for place in places),
+            self.units(doc, places, choices.n_tokens),
+        )
 
 
 @registered
@@ -263,12 +306,15 @@ class OfGolds(OfSums, ChoiceMetric):
 class TargetPerplexity(OfGolds):
     """exp(-mean over documents of the golds' summed logprob). Range [1, inf), lower is better.
 
-    Not per token: made for answers of one word; from about 700 nats on it is NaN. See target_token_perplexity.
+    Not per token: made for answers of one word; from about 700 nats on it is NaN. See
+    target_token_perplexity.
     """
 
     name: ClassVar[str] = "target_perplexity"
     display: ClassVar[str] = "target_perplexity"
-    source: ClassVar[str] = "LightEval `target_perplexity` on the golds alone (lm-evaluation-harness, LAMBADA)"
+    source: ClassVar[str] = (
+        "LightEval `target_perplexity` on the golds alone (lm-evaluation-harness, LAMBADA)"
+    )
 
     def units(self, doc: Doc, places: Sequence[int], n_tokens: Sequence[int] | None) -> int:
         return 1
@@ -277,11 +323,16 @@ class TargetPerplexity(OfGolds):
 @registered
 @dataclass(frozen=True, slots=True)
 class TargetTokenPerplexity(OfGolds):
-    """exp(-sum of the golds' logprobs / sum of their tokens) over the corpus. Range [1, inf), lower is better."""
+    """exp(-sum of the golds' logprobs / sum of their tokens) over the corpus.
+
+    Range [1, inf), lower is better.
+    """
 
     name: ClassVar[str] = "target_token_perplexity"
     display: ClassVar[str] = "target_token_perplexity"
     source: ClassVar[str] = "Jelinek et al. 1977 (JASA 62, S63), perplexity per token, of the golds"
 
     def units(self, doc: Doc, places: Sequence[int], n_tokens: Sequence[int] | None) -> int:
-        return sum(tokens_of(doc, None if n_tokens is None else n_tokens[place]) for place in places)
+        return sum(
+            tokens_of(doc, None if n_tokens is None else n_tokens[place]) for place in places
+        )

@@ -1,7 +1,7 @@
 """A metric that reads one answer of a document, over several: its number for each sample, averaged.
 
-Sample i of all documents is one corpus: a corpus formula (bleu) is reduced once per i, and the numbers are averaged.
-Never is one of the samples taken for all.
+Sample i of all documents is one corpus: a corpus formula (bleu) is reduced once per i, and the
+numbers are averaged. Never is one of the samples taken for all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def reads_one(metric: Metric | type[Metric]) -> bool:
 
 
 def over_samples(metric: Metric, n: int) -> Metric:
-    """`metric` as the mean over the first n samples of each document; itself where it knows n, and for n = 1.
+    """`metric` as the mean over the first n samples of each document; itself where it knows n, and
+    for n = 1.
 
     Its columns are those of the metric, once per sample: `NAME.0`, `NAME.1`, ...
     """
@@ -37,19 +38,31 @@ def over_samples(metric: Metric, n: int) -> Metric:
         "columns": property(lambda self: tuple(_columns(metric, n))),
         "outputs": lambda self: tuple(_mean(metric, output, n) for output in metric.outputs()),
         "notes": lambda self, matrix: _notes(metric, matrix, n),
-        "score": lambda self, doc, answer, verdicts: _rows(metric, [doc], [answer], [verdicts], n)[0],
-        "score_batch": lambda self, docs, answers, verdicts: _rows(metric, docs, answers, verdicts, n),
+        "score": lambda self, doc, answer, verdicts: _rows(metric, [doc], [answer], [verdicts], n)[
+            0
+        ],
+        "score_batch": lambda self, docs, answers, verdicts: _rows(
+            metric, docs, answers, verdicts, n
+        ),
     }
-    made: Metric = type(type(metric).__name__, (type(metric),), namespace)(**dict(parameters(metric)))
+    made: Metric = type(type(metric).__name__, (type(metric),), namespace)(
+        **dict(parameters(metric))
+    )
     return made
 
 
 def _columns(metric: Metric, n: int) -> list[Column]:
-    return [Column(f"{column.name}.{i}", column.type) for i in range(n) for column in metric.columns]
+    return [
+        Column(f"{column.name}.{i}", column.type) for i in range(n) for column in metric.columns
+    ]
 
 
 def _rows(
-    metric: Metric, docs: Sequence[Doc], answers: Sequence[Answer], verdicts: Sequence[Sequence[Verdict]], n: int
+    metric: Metric,
+    docs: Sequence[Doc],
+    answers: Sequence[Answer],
+    verdicts: Sequence[Sequence[Verdict]],
+    n: int,
 ) -> list[tuple[Statistic, ...]]:
     each = []
     for i in range(n):
@@ -69,11 +82,18 @@ def _of_sample(metric: Metric, matrix: Matrix, i: int) -> Matrix:
 
 
 def _notes(metric: Metric, matrix: Matrix, n: int) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(note for i in range(n) for note in metric.notes(_of_sample(metric, matrix, i))))
+    return tuple(
+        dict.fromkeys(
+            note for i in range(n) for note in metric.notes(_of_sample(metric, matrix, i))
+        )
+    )
 
 
 def _mean(metric: Metric, output: Output, n: int) -> Output:
-    """The output averaged over the samples. Where it is a mean over documents, fresh samples vary it by s^2 / n."""
+    """The output averaged over the samples.
+
+    Where it is a mean over documents, fresh samples vary it by s^2 / n.
+    """
     columns = tuple(f"{name}.{i}" for i in range(n) for name in output.columns)
     if output.per_doc is not None:
         values = _per_doc(metric, output.per_doc, n)
@@ -82,13 +102,18 @@ def _mean(metric: Metric, output: Output, n: int) -> Output:
             rerun=lambda matrix: np.var(values(matrix), axis=0, ddof=1) / n,
         )  # fmt: skip
     if output.of_sums is not None:
-        return replace(output, columns=columns, of_sums=_of_sums(output.of_sums, n, len(output.columns)))
+        return replace(
+            output, columns=columns, of_sums=_of_sums(output.of_sums, n, len(output.columns))
+        )
     assert output.of_rows is not None
     of_rows = output.of_rows
     return replace(
-        output, columns=columns,
-        of_rows=lambda matrix: float(np.mean([of_rows(_of_sample(metric, matrix, i)) for i in range(n)])),
-    )  # fmt: skip
+        output,
+        columns=columns,
+        of_rows=lambda matrix: float(
+            np.mean([of_rows(_of_sample(metric, matrix, i)) for i in range(n)])
+        ),
+    )
 
 
 def _per_doc(
@@ -102,6 +127,8 @@ def _of_sums(
     formula: Callable[[NDArray[np.float64]], NDArray[np.float64]], n: int, width: int
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
     def mean(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(np.mean(formula(sums.reshape(*sums.shape[:-1], n, width)), axis=-1), dtype=np.float64)
+        return np.asarray(
+            np.mean(formula(sums.reshape(*sums.shape[:-1], n, width)), axis=-1), dtype=np.float64
+        )
 
     return mean

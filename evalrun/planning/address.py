@@ -15,25 +15,56 @@ from evalrun.types import Json, Pairs
 
 # Model keys that say where or how fast, never what is answered.
 _NOT_ASKED = {
-    "batch_size", "device", "base_url", "api_key_env", "concurrency", "retries", "trust_remote_code",
-    "connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s", "engine",
-    "replicas", "request_rate", "request_burst", "use_proxy",
-}  # fmt: skip
+    "batch_size",
+    "device",
+    "base_url",
+    "api_key_env",
+    "concurrency",
+    "retries",
+    "trust_remote_code",
+    "connect_timeout_s",
+    "first_token_timeout_s",
+    "idle_timeout_s",
+    "total_timeout_s",
+    "engine",
+    "replicas",
+    "request_rate",
+    "request_burst",
+    "use_proxy",
+}
 
 # Engine settings that change answers; all others (memory, parallelism) do not count.
 _ENGINE_ASKED = {
-    "quantization", "kv_cache_dtype", "hf_overrides", "rope_scaling", "speculative_config", "chat_template",
-    "tokenizer_mode", "load_format",
-}  # fmt: skip
+    "quantization",
+    "kv_cache_dtype",
+    "hf_overrides",
+    "rope_scaling",
+    "speculative_config",
+    "chat_template",
+    "tokenizer_mode",
+    "load_format",
+}
 
 # Prompt keys that came later: absent, they leave a task's version as it was.
 _LATER = {"continuation", "context", "unconditioned"}
 
-_DATA_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".arrow", ".arrows", ".gz", ".gguf")
+_DATA_SUFFIXES = (
+    ".jsonl",
+    ".json",
+    ".csv",
+    ".tsv",
+    ".parquet",
+    ".arrow",
+    ".arrows",
+    ".gz",
+    ".gguf",
+)
 
 
 def asked_of(model: ModelConfig, task: TaskConfig, subset: str | None, seed: int) -> Pairs:
-    """Everything that changes what is asked or answered, as dotted key -> value; absent values are left out."""
+    """Everything that changes what is asked or answered, as dotted key -> value; absent values
+    are left out.
+    """
     parts: dict[str, Any] = {"seed": seed}
     if subset is not None:
         parts["subset"] = subset
@@ -45,10 +76,19 @@ def asked_of(model: ModelConfig, task: TaskConfig, subset: str | None, seed: int
         del parts["model.token_boundary"]
     if str(parts.get("model.n_per_request")) == "1":
         del parts["model.n_per_request"]
-    for key in ("model.path", "model.tokenizer", "model.repo", "model.weights", "dataset.path", "fewshot.path"):
+    for key in (
+        "model.path",
+        "model.tokenizer",
+        "model.repo",
+        "model.weights",
+        "dataset.path",
+        "fewshot.path",
+    ):
         if isinstance(parts.get(key), str):
             parts[key] = shareable(parts[key])
-    return tuple((key, _json(value)) for key, value in sorted(parts.items()) if not _is_absent(value))
+    return tuple(
+        (key, _json(value)) for key, value in sorted(parts.items()) if not _is_absent(value)
+    )
 
 
 def ask_id(task: str, asked: Pairs) -> str:
@@ -58,8 +98,13 @@ def ask_id(task: str, asked: Pairs) -> str:
 
 
 def task_version(task: TaskConfig) -> str:
-    """6 hex digits over the task's definition: dataset, prompt, few-shot rule, sampling, extraction."""
-    dataset = [(k, shareable(v) if k == "path" and isinstance(v, str) else v) for k, v in _flat(task.dataset)]
+    """6 hex digits over the task's definition: dataset, prompt, few-shot rule, sampling,
+    extraction.
+    """
+    dataset = [
+        (k, shareable(v) if k == "path" and isinstance(v, str) else v)
+        for k, v in _flat(task.dataset)
+    ]
     prompt = [(k, v) for k, v in _flat(task.prompt) if v is not None or k not in _LATER]
     parts = [dataset, prompt, list(_flat(task.fewshot)), list(_flat(task.sampling)), task.extract]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:6]
@@ -67,11 +112,17 @@ def task_version(task: TaskConfig) -> str:
 
 def is_local(path: str) -> bool:
     """True for a path that is written as a local one; says nothing of whether it exists."""
-    return path.startswith(("/", "./", "../", "~")) or path in (".", "..") or path.lower().endswith(_DATA_SUFFIXES)
+    return (
+        path.startswith(("/", "./", "../", "~"))
+        or path in (".", "..")
+        or path.lower().endswith(_DATA_SUFFIXES)
+    )
 
 
 def shareable(path: str) -> str:
-    """A local path by its file name, so that every machine finds the same address; a hub name as it is."""
+    """A local path by its file name, so that every machine finds the same address; a hub name as
+    it is.
+    """
     return PurePath(path).name if is_local(path) else path
 
 
@@ -88,7 +139,11 @@ def _shown(value: Json) -> str:
 
 def _flat(config: Any) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = []
-    items = [(f.name, getattr(config, f.name)) for f in fields(config)] if is_dataclass(config) else config.items()
+    items = (
+        [(f.name, getattr(config, f.name)) for f in fields(config)]
+        if is_dataclass(config)
+        else config.items()
+    )
     for key, value in items:
         if isinstance(value, Mapping):
             rows += [(f"{key}.{k}", v) for k, v in _flat(value)]

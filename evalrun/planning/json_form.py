@@ -25,7 +25,9 @@ def from_json(text: str, where: str = "plan.json") -> Plan:
         data = json.loads(text)
         version = data["format_version"]
     except (ValueError, KeyError, TypeError) as error:
-        raise Fault(f"{where} is not a run plan ({error}). Name a run folder that evalrun wrote.") from error
+        raise Fault(
+            f"{where} is not a run plan ({error}). Name a run folder that evalrun wrote."
+        ) from error
     if version != FORMAT_VERSION:
         raise Fault(
             f"{where} has plan format {version}; this evalrun reads format {FORMAT_VERSION}. "

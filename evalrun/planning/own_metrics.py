@@ -1,4 +1,6 @@
-"""A user's own metric: one file with one Metric or Scorer, named by the key `metric_files`, imported here only."""
+"""A user's own metric: one file with one Metric or Scorer, named by the key `metric_files`,
+imported here only.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ from evalrun.types import Plan
 KEY = "metric_files"
 ALLOW = "allow_code"
 IMPORT_ERRORS = (
-    *(ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, OSError),
+    *(
+        ImportError,
+        SyntaxError,
+        NameError,
+        AttributeError,
+        TypeError,
+        ValueError,
+        LookupError,
+        OSError,
+    ),
     *(RuntimeError, ArithmeticError, AssertionError),
 )
 """What a file may raise while it is imported."""
@@ -28,7 +39,12 @@ IMPORT_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class OwnMetric:
-    """What a file brought. metric: its name in the registry; is_scorer: that it is the mean of the file's scorer."""
+    """What a file brought.
+
+    Attributes:
+        metric: its name in the registry.
+        is_scorer: that it is the mean of the file's scorer.
+    """
 
     path: str
     digest: str
@@ -43,17 +59,21 @@ _loaded: dict[str, OwnMetric] = {}
 def load_all(config: RunConfig, typed: Sequence[str], folders: Mapping[str, Path]) -> None:
     """Import the files that the configuration names, and write their full paths into it.
 
-    typed: the overrides of the command line; a file that is named anywhere else needs a typed allow_code=true, since a
-    folder that is searched for tasks must not bring in code by itself. folders: task -> folder of its YAML, where a
-    relative path is looked for when the current folder does not have it.
+    Args:
+        typed: the overrides of the command line; a file that is named anywhere else needs a typed
+            allow_code=true, since a folder that is searched for tasks must not bring in code by
+            itself.
+        folders: task -> folder of its YAML, where a relative path is looked for when the current
+            folder does not have it.
     """
     keys = {override.lstrip("+").partition("=")[0] for override in typed}
     is_allowed = config.allow_code and ALLOW in keys
     for where, names, folder in _named(config, folders):
         if where not in keys and not is_allowed:
             raise Fault(
-                f"{where} names {', '.join(map(visible, names))}: Python code that a configuration file would run. Say "
-                f"{ALLOW}=true on the command line if you trust it, or name it there: {KEY}=[{visible(names[0])}]."
+                f"{where} names {', '.join(map(visible, names))}: Python code that a configuration "
+                f"file would run. Say {ALLOW}=true on the command line if you trust it, or name it "
+                f"there: {KEY}=[{visible(names[0])}]."
             )
         names[:] = [load(_place(name, folder), where).path for name in names]
 
@@ -61,11 +81,14 @@ def load_all(config: RunConfig, typed: Sequence[str], folders: Mapping[str, Path
 def recorded(config: RunConfig) -> tuple[tuple[str, str, str], ...]:
     """(metric, file, SHA-256) of the files that the configuration names and that were imported."""
     paths = [path for _, names, _ in _named(config, {}) for path in names]
-    return tuple((own.metric, own.path, own.digest) for own in _loaded.values() if own.path in paths)
+    return tuple(
+        (own.metric, own.path, own.digest) for own in _loaded.values() if own.path in paths
+    )
 
 
 def check_stored(plan: Plan) -> None:
-    """Fault where a metric of a stored plan comes from a user's file that this command does not name.
+    """Fault where a metric of a stored plan comes from a user's file that this command does not
+    name.
 
     A file is never imported because a stored plan names it: a run folder may come from anybody.
     """
@@ -73,12 +96,15 @@ def check_stored(plan: Plan) -> None:
     for metric, path, digest in plan.metric_files:
         if metric in used and metric not in METRICS:
             raise Fault(
-                f"Metric {metric} of the stored run comes from {visible(path)} (SHA-256 {digest[:12]}). Name that file "
-                f"again, {KEY}=[{visible(path)}], or ask for other metrics: metric=NAME."
+                f"Metric {metric} of the stored run comes from {visible(path)} (SHA-256 "
+                f"{digest[:12]}). Name that file again, {KEY}=[{visible(path)}], or ask for other "
+                "metrics: metric=NAME."
             )
 
 
-def _named(config: RunConfig, folders: Mapping[str, Path]) -> Iterable[tuple[str, list[str], Path | None]]:
+def _named(
+    config: RunConfig, folders: Mapping[str, Path]
+) -> Iterable[tuple[str, list[str], Path | None]]:
     if config.metric_files:
         yield KEY, config.metric_files, None
     for name, task in config.tasks.items():
@@ -88,26 +114,39 @@ def _named(config: RunConfig, folders: Mapping[str, Path]) -> Iterable[tuple[str
 
 def _place(name: str, folder: Path | None) -> Path:
     path = Path(name).expanduser()
-    return folder / path if folder is not None and not path.is_absolute() and not path.exists() else path
+    return (
+        folder / path
+        if folder is not None and not path.is_absolute() and not path.exists()
+        else path
+    )
 
 
 def load(path: str | PathLike[str], where: str = "") -> OwnMetric:
-    """Import one file and register its class under its `name`. The same content is imported once a process.
+    """Import one file and register its class under its `name`.
 
-    Fault, naming the file: it is not there, does not end in .py, raises, holds no class or several, or a name that is
-    taken. where: the key that names it.
+    The same content is imported once a process.
+
+    Fault, naming the file: it is not there, does not end in .py, raises, holds no class or several,
+    or a name that is taken.
+
+    Args:
+        where: the key that names it.
     """
     file = Path(path).expanduser()
     at = f" (named by {where})" if where else ""
     if file.suffix != ".py":
-        raise Fault(f"{visible(str(path))} is no Python file{at}. A user's own metric is one file NAME.py.")
+        raise Fault(
+            f"{visible(str(path))} is no Python file{at}. A user's own metric is one file NAME.py."
+        )
     try:
         data = file.read_bytes()
     except OSError as error:
         raise Fault(f"{visible(str(path))} cannot be read{at}: {error.strerror}.") from error
     digest = hashlib.sha256(data).hexdigest()
     if digest not in _loaded:
-        _loaded[digest] = _registered(file, digest, _class_of(_module(file, digest, at), file, at), at)
+        _loaded[digest] = _registered(
+            file, digest, _class_of(_module(file, digest, at), file, at), at
+        )
     return _loaded[digest]
 
 
@@ -122,7 +161,9 @@ def _module(file: Path, digest: str, at: str) -> ModuleType:
         spec.loader.exec_module(module)
     except IMPORT_ERRORS as error:
         del sys.modules[name]
-        raise Fault(f"{file}{at} cannot be imported: {type(error).__name__}: {visible(str(error))}.") from error
+        raise Fault(
+            f"{file}{at} cannot be imported: {type(error).__name__}: {visible(str(error))}."
+        ) from error
     return module
 
 
@@ -131,22 +172,34 @@ def _class_of(module: ModuleType, file: Path, at: str) -> type[Metric] | type[Sc
     own = [
         thing
         for thing in vars(module).values()
-        if isinstance(thing, type) and issubclass(thing, kinds) and thing.__module__ == module.__name__
+        if isinstance(thing, type)
+        and issubclass(thing, kinds)
+        and thing.__module__ == module.__name__
         and not getattr(thing, "__abstractmethods__", None)
-    ]  # fmt: skip
+    ]
     if len(own) != 1:
         named = ", ".join(each.__name__ for each in own) or "none"
-        raise Fault(f"{file}{at} must hold exactly one class derived from Metric or Scorer; it holds {named}.")
+        raise Fault(
+            f"{file}{at} must hold exactly one class derived from Metric or Scorer; it holds "
+            f"{named}."
+        )
     cls = own[0]
     if not getattr(getattr(cls, "__dataclass_params__", None), "frozen", False):
-        raise Fault(f"{file}{at}: {cls.__name__} must be a frozen dataclass: @dataclass(frozen=True, slots=True).")
+        raise Fault(
+            f"{file}{at}: {cls.__name__} must be a frozen dataclass: @dataclass(frozen=True, "
+            "slots=True)."
+        )
     needed = ("name",) if issubclass(cls, Scorer) else ("name", "display", "source")
     if missing := [name for name in needed if not isinstance(getattr(cls, name, None), str)]:
         raise Fault(f"{file}{at}: {cls.__name__} lacks {', '.join(missing)} (ClassVar[str]).")
     if not str(cls.name).isidentifier():
-        raise Fault(f"{file}{at}: {cls.name!r} is no name of a metric. Allowed: letters, digits and _.")
+        raise Fault(
+            f"{file}{at}: {cls.name!r} is no name of a metric. Allowed: letters, digits and _."
+        )
     if open_ones := [f.name for f in fields(cls) if f.init and f.default is f.default_factory]:  # type: ignore[arg-type]
-        raise Fault(f"{file}{at}: parameter {', '.join(open_ones)} of {cls.__name__} needs a default.")
+        raise Fault(
+            f"{file}{at}: parameter {', '.join(open_ones)} of {cls.__name__} needs a default."
+        )
     return cls
 
 
@@ -155,8 +208,14 @@ def _registered(file: Path, digest: str, cls: type[Metric] | type[Scorer], at: s
     for registry in (METRICS, SCORERS) if is_scorer else (METRICS,):
         for name in (cls.name, *getattr(cls, "aliases", ())):
             if name in registry:
-                old = next((own.path for own in _loaded.values() if own.metric == cls.name), "evalrun itself")
-                raise Fault(f"{file}{at}: the name {name!r} is taken by {old}. Give {cls.__name__} another one.")
+                old = next(
+                    (own.path for own in _loaded.values() if own.metric == cls.name),
+                    "evalrun itself",
+                )
+                raise Fault(
+                    f"{file}{at}: the name {name!r} is taken by {old}. Give {cls.__name__} another "
+                    "one."
+                )
     cls.file_digest = digest[:12]
     if issubclass(cls, Scorer):
         SCORERS.add(cls.name, cls)

@@ -43,12 +43,16 @@ LATER_DEFAULTS = {"token_boundary", "n_per_request", "request_burst"}  # absent:
 CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter", "text", "flags")}
 
 
-def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, Said] | None = None) -> Plan:
+def build(
+    config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, Said] | None = None
+) -> Plan:
     """The frozen plan of one job, its run folder not yet named.
 
-    typed: the overrides of the command line, in order (they give display names their order of parameters).
-    inherited: task -> said of the stored run, used in eval where the command line says nothing of n and k.
-    Faults: see the functions called.
+    Args:
+        typed: the overrides of the command line, in order (they give display names their order of
+            parameters).
+        inherited: task -> said of the stored run, used in eval where the command line says nothing
+            of n and k. Faults: see the functions called.
     """
     secrets.refuse_in_config(config)
     _check_model(config.model)
@@ -57,7 +61,8 @@ def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, 
         positive_int(nrs, "num_return_sequences")
         if nrs > MOST_SAMPLES:
             raise Fault(
-                f"num_return_sequences={nrs} is more than the {MOST_SAMPLES:,} samples per document that a run can hold."
+                f"num_return_sequences={nrs} is more than the {MOST_SAMPLES:,} samples per "
+                "document that a run can hold."
             )
     limit = positive_or_none(config.limit, "limit")
     tasks = _layered(config)
@@ -92,7 +97,10 @@ def build(config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, 
 def _layered(config: RunConfig) -> dict[str, TaskConfig]:
     """The tasks with the root `dataset` layer put on the only one."""
     if not config.tasks:
-        raise Fault("No task was asked for. Say task=NAME or suite=NAME; `evalrun list tasks` shows the names.")
+        raise Fault(
+            "No task was asked for. Say task=NAME or suite=NAME; `evalrun list tasks` shows the "
+            "names."
+        )
     asked = {k: v for k, v in vars(config.dataset).items() if v not in (None, {})}
     if not asked:
         return dict(config.tasks)
@@ -100,8 +108,8 @@ def _layered(config: RunConfig) -> dict[str, TaskConfig]:
         key, value = next(iter(asked.items()))
         names = ", ".join(config.tasks)
         raise Fault(
-            f"dataset.{key}={value} is for the only task, but {len(config.tasks)} were asked for ({names}). "
-            f"Say which: tasks.{next(iter(config.tasks))}.dataset.{key}={value}."
+            f"dataset.{key}={value} is for the only task, but {len(config.tasks)} were asked for "
+            f"({names}). Say which: tasks.{next(iter(config.tasks))}.dataset.{key}={value}."
         )
     name, task = next(iter(config.tasks.items()))
     dataset = DatasetConfig(**{**vars(task.dataset), **asked})
@@ -111,16 +119,28 @@ def _layered(config: RunConfig) -> dict[str, TaskConfig]:
 
 
 def _cells(
-    config: RunConfig, name: str, task: TaskConfig, said: Said, limit: int | None, typed: Sequence[str]
+    config: RunConfig,
+    name: str,
+    task: TaskConfig,
+    said: Said,
+    limit: int | None,
+    typed: Sequence[str],
 ) -> Iterable[Cell]:
     _check_task(name, task)
     is_own = not config.metrics
     wishes = wishes_of(config.metrics or task.metrics, typed)
     if not wishes:
-        raise Fault(f"Task {name} has no metric. Say metric=accuracy, or give the task's file a `metrics:` entry.")
+        raise Fault(
+            f"Task {name} has no metric. Say metric=accuracy, or give the task's file a `metrics:` "
+            "entry."
+        )
     metrics = resolve(wishes, said, task.extract, is_own, config.model.backend, task.generative)
     kinds = kinds_of(metrics)
-    asked_n = [said.num_return_sequences] if said.num_return_sequences and Kind.GENERATE.value in kinds else []
+    asked_n = (
+        [said.num_return_sequences]
+        if said.num_return_sequences and Kind.GENERATE.value in kinds
+        else []
+    )
     n = max([m.n for m in metrics] + asked_n)
     sampling, origins = _sampling(config, name, task, n)
     own_limit = positive_or_none(task.limit, f"tasks.{name}.limit")
@@ -152,7 +172,9 @@ def _cells(
 def _n_origin(metrics: Sequence[MetricPlan], n: int, said: Said) -> str:
     if said.num_return_sequences == n:
         return "num_return_sequences"
-    return next((f"{m.key}: {dict(m.origins).get('n', 'default')}" for m in metrics if m.n == n), "default")
+    return next(
+        (f"{m.key}: {dict(m.origins).get('n', 'default')}" for m in metrics if m.n == n), "default"
+    )
 
 
 def positive_or_none(value: Any, name: str) -> int | None:
@@ -161,7 +183,9 @@ def positive_or_none(value: Any, name: str) -> int | None:
 
 
 def wishes_of(metrics: Mapping[str, Any], typed: Sequence[str]) -> list[Wish]:
-    """The metrics of a configuration as wishes, their parameters in the order in which they were typed."""
+    """The metrics of a configuration as wishes, their parameters in the order in which they were
+    typed.
+    """
     return [_wish(key, params, typed) for key, params in metrics.items()]
 
 
@@ -169,15 +193,26 @@ def _wish(key: str, params: Any, typed: Sequence[str]) -> Wish:
     if params is None:
         params = {}
     if not isinstance(params, Mapping):
-        raise Fault(f"metrics.{key} must be a mapping of parameters, such as {{}} or {{n: 4}}; got {params!r}.")
+        raise Fault(
+            f"metrics.{key} must be a mapping of parameters, such as {{}} or {{n: 4}}; got "
+            f"{params!r}."
+        )
     prefix = f"metrics.{key}."
-    order = [o.lstrip("+").split("=", 1)[0].removeprefix(prefix) for o in typed if o.lstrip("+").startswith(prefix)]
+    order = [
+        o.lstrip("+").split("=", 1)[0].removeprefix(prefix)
+        for o in typed
+        if o.lstrip("+").startswith(prefix)
+    ]
     return Wish(key, {str(k): _frozen(v) for k, v in params.items()}, tuple(dict.fromkeys(order)))
 
 
-def _sampling(config: RunConfig, name: str, task: TaskConfig, n: int) -> tuple[Sampling, tuple[tuple[str, str], ...]]:
+def _sampling(
+    config: RunConfig, name: str, task: TaskConfig, n: int
+) -> tuple[Sampling, tuple[tuple[str, str], ...]]:
     model, protocol = config.model, task.sampling
-    temperature, why = warm(n, model.temperature, protocol.temperature, config.allow_equal_samples, name)
+    temperature, why = warm(
+        n, model.temperature, protocol.temperature, config.allow_equal_samples, name
+    )
     sampling = Sampling(
         max_tokens=protocol.max_tokens if model.max_tokens is None else model.max_tokens,
         temperature=temperature,
@@ -198,39 +233,64 @@ def _check_model(model: ModelConfig) -> None:
         if getattr(model, key) is not None:
             positive_int(getattr(model, key), f"model.{key}")
     if model.retries < 0:
-        raise Fault(f"model.retries must be 0 or more (0 sends every request once); got {model.retries}.")
+        raise Fault(
+            f"model.retries must be 0 or more (0 sends every request once); got {model.retries}."
+        )
     for key in ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s"):
         if not 0 < getattr(model, key) < math.inf:
-            raise Fault(f"model.{key} must be above 0 seconds, and finite; got {getattr(model, key)}.")
+            raise Fault(
+                f"model.{key} must be above 0 seconds, and finite; got {getattr(model, key)}."
+            )
     if model.token_boundary not in (None, *BOUNDARIES):
         raise unknown("token boundary", model.token_boundary, BOUNDARIES, "model.token_boundary")
     if str(model.n_per_request) not in ("None", "1", "all"):
         raise Fault(
-            f"model.n_per_request must be 1 (one request per sample) or all (one per document); got {model.n_per_request}."
+            "model.n_per_request must be 1 (one request per sample) or all (one per document); "
+            f"got {model.n_per_request}."
         )
     if model.request_rate is not None and not 0 < model.request_rate < math.inf:
-        raise Fault(f"model.request_rate must be above 0 requests/s, and finite; got {model.request_rate}.")
+        raise Fault(
+            f"model.request_rate must be above 0 requests/s, and finite; got {model.request_rate}."
+        )
     if model.request_burst is not None:
         positive_int(model.request_burst, "model.request_burst")
 
 
 def _check_task(name: str, task: TaskConfig) -> None:
     if not task.dataset.path:
-        raise Fault(f"Task {name} has no dataset.path. Give a hub name or a local file: dataset.path=FILE.jsonl.")
+        raise Fault(
+            f"Task {name} has no dataset.path. Give a hub name or a local file: "
+            "dataset.path=FILE.jsonl."
+        )
     if isinstance(task.fewshot.n, bool) or task.fewshot.n < 0:
         raise Fault(f"tasks.{name}.fewshot.n must be 0 or more; got {task.fewshot.n}.")
     if task.fewshot.rule not in CHOICES["rule"]:
-        raise Fault(f"tasks.{name}.fewshot.rule must be first or random; got {task.fewshot.rule!r}.")
-    where = [task.dataset.path, task.dataset.name, task.dataset.split, *task.dataset.filter.values()]
+        raise Fault(
+            f"tasks.{name}.fewshot.rule must be first or random; got {task.fewshot.rule!r}."
+        )
+    where = [
+        task.dataset.path,
+        task.dataset.name,
+        task.dataset.split,
+        *task.dataset.filter.values(),
+    ]
     if task.subsets and not any("{subset}" in str(value) for value in where):
-        asked = f"{len(task.subsets)} subsets" if len(task.subsets) > 1 else f"the subset {task.subsets[0]}"
+        asked = (
+            f"{len(task.subsets)} subsets"
+            if len(task.subsets) > 1
+            else f"the subset {task.subsets[0]}"
+        )
         raise Fault(
             f"Task {name} has {asked}, but its dataset ({task.dataset.path}) is the same for all. "
-            "Write {subset} into dataset.path, dataset.name, dataset.split or a dataset.filter value."
+            "Write {subset} into dataset.path, dataset.name, dataset.split or a dataset.filter "
+            "value."
         )
     form = task.dataset.gold_form
     if form is not None and form not in CHOICES["gold_form"]:
-        raise Fault(f"tasks.{name}.dataset.gold_form must be one of {', '.join(CHOICES['gold_form'])}; got {form!r}.")
+        raise Fault(
+            f"tasks.{name}.dataset.gold_form must be one of {', '.join(CHOICES['gold_form'])}; got "
+            f"{form!r}."
+        )
 
 
 def _dataset_plan(dataset: DatasetConfig, subset: str | None) -> DatasetPlan:
@@ -241,12 +301,20 @@ def _dataset_plan(dataset: DatasetConfig, subset: str | None) -> DatasetPlan:
 
 
 def _named(value: Any, subset: str | None) -> Any:
-    return value.replace("{subset}", subset) if subset is not None and isinstance(value, str) else value
+    return (
+        value.replace("{subset}", subset)
+        if subset is not None and isinstance(value, str)
+        else value
+    )
 
 
 def _model_plan(model: ModelConfig) -> ModelPlan:
     drawn = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "stop"}
-    values = {k: v for k, v in vars(model).items() if k not in drawn and not (v is None and k in LATER_DEFAULTS)}
+    values = {
+        k: v
+        for k, v in vars(model).items()
+        if k not in drawn and not (v is None and k in LATER_DEFAULTS)
+    }
     if "n_per_request" in values:
         values["n_per_request"] = str(values["n_per_request"])
     values["replicas"] = tuple(model.replicas)
@@ -286,7 +354,9 @@ def _refuse_twice(names: Sequence[str]) -> None:
 
 
 def _pairs(mapping: Mapping[str, Any], where: str = "") -> Pairs:
-    return tuple((str(k), _frozen(v, f"{where}.{k}" if where else str(k))) for k, v in mapping.items())
+    return tuple(
+        (str(k), _frozen(v, f"{where}.{k}" if where else str(k))) for k, v in mapping.items()
+    )
 
 
 def _frozen(value: Any, where: str = "") -> Any:
@@ -294,6 +364,7 @@ def _frozen(value: Any, where: str = "") -> Any:
         return _pairs(value, where)
     if isinstance(value, float) and not math.isfinite(value):
         raise Fault(
-            f"{where}: {value} is no finite number, which the plan cannot hold. Leave it out, or write a number."
+            f"{where}: {value} is no finite number, which the plan cannot hold. Leave it out, or "
+            "write a number."
         )
     return tuple(_frozen(v, where) for v in value) if isinstance(value, list | tuple) else value

@@ -1,7 +1,8 @@
-"""How many samples (n) are asked, how many are drawn (k), and how warm: decided here, with the origin of each.
+"""How many samples (n) are asked, how many are drawn (k), and how warm: decided here, with the
+origin of each.
 
-The order for n and k: the metric's own parameter, the task string, num_return_sequences, then k = n (where
-num_return_sequences was given), then n = k, then n = 1.
+The order for n and k: the metric's own parameter, the task string, num_return_sequences, then k = n
+(where num_return_sequences was given), then n = k, then n = 1.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _READS = {
 
 @dataclass(frozen=True)
 class Wish:
-    """One metric as asked for: its key, the parameters that were set (in given order), and whether it was added."""
+    """One metric as asked for: its key, the parameters that were set (in given order), and
+    whether it was added.
+    """
 
     key: str
     given: Mapping[str, Any]
@@ -52,7 +55,9 @@ class Said:
 
 
 def positive_int(value: Any, name: str) -> int:
-    """`value` if it is an integer >= 1; else a Fault naming the key. bool, text and floats are refused."""
+    """`value` if it is an integer >= 1; else a Fault naming the key. bool, text and floats are
+    refused.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         hint = " Write null for none." if value == "None" else ""
         raise Fault(f"{name} must be a positive integer; got {value!r}.{hint}")
@@ -71,10 +76,13 @@ def resolve(
 ) -> tuple[MetricPlan, ...]:
     """Every metric of a task with n, k and all other parameters decided.
 
-    is_own: the metrics are the task's own, so that pass@k, cons@k and avg@n are added where more than one sample
-    is asked for (num_return_sequences > 1, or k or n in the task string). Faults: an unknown metric or parameter,
-    an open k, k > n, the same metric twice, num_return_sequences below what a metric needs, a metric that reads what
-    the backend does not answer. generative: the task that asks the same by generating, named in that error.
+    Args:
+        is_own: the metrics are the task's own, so that pass@k, cons@k and avg@n are added where
+            more than one sample is asked for (num_return_sequences > 1, or k or n in the task
+            string). Faults: an unknown metric or parameter, an open k, k > n, the same metric
+            twice, num_return_sequences below what a metric needs, a metric that reads what the
+            backend does not answer.
+        generative: the task that asks the same by generating, named in that error.
     """
     wanted = list(wishes)
     for wish in wanted:
@@ -87,19 +95,26 @@ def resolve(
     for plan in plans:
         if asked is not None and plan.n > asked and not said.is_stored:
             raise Fault(
-                f"num_return_sequences={asked} is below the n={plan.n} that metric {plan.key} of task {said.where} "
-                f"needs ({dict(plan.origins).get('n', 'n = k')}). Raise num_return_sequences to {plan.n}, or lower n."
+                f"num_return_sequences={asked} is below the n={plan.n} that metric {plan.key} of "
+                f"task {said.where} needs ({dict(plan.origins).get('n', 'n = k')}). Raise "
+                f"num_return_sequences to {plan.n}, or lower n."
             )
     return plans
 
 
 def gives_verdicts(scorer: str | None) -> bool:
-    """Whether a scorer, by its signature, says right or wrong of each sample; a graded one (rouge1) does not."""
-    return scorer is not None and not SCORERS.get(re.split(r"[.(]", scorer, maxsplit=1)[0]).is_graded
+    """Whether a scorer, by its signature, says right or wrong of each sample; a graded one
+    (rouge1) does not.
+    """
+    return (
+        scorer is not None and not SCORERS.get(re.split(r"[.(]", scorer, maxsplit=1)[0]).is_graded
+    )
 
 
 def _trio(wanted: Sequence[Wish], said: Said, extract: str | None) -> list[Wish]:
-    """pass@k, cons@k and avg@n as far as they are not there, judged as the task's first metric with verdicts judges."""
+    """pass@k, cons@k and avg@n as far as they are not there, judged as the task's first metric
+    with verdicts judges.
+    """
     scorers = [_decide(w, said, extract).scorer for w in wanted if METRICS.get(w.key).has_scorer]
     judges = [scorer for scorer in scorers if gives_verdicts(scorer)]
     if not judges:
@@ -125,17 +140,19 @@ def _refuse_unanswered(key: str, task: str, backend: str, generative: str | None
     refused = [
         kind
         for kind in reads
-        if kind is not Kind.GENERATE and not backends.answers(backend, kind, metric.is_single_token)  # all generate
+        # all generate
+        if kind is not Kind.GENERATE and not backends.answers(backend, kind, metric.is_single_token)
     ]
     if not refused:
         return
     answered = backends.kinds(backend)
     variant = f"Ask the same questions by generating: task={generative}. " if generative else ""
     raise Fault(
-        f"Metric {METRICS.key(key)} of task {task} reads {_READS[refused[0]]} (request kind {refused[0]}), but backend "
-        f"{backend} answers only {' and '.join(_READS[kind] for kind in answered)} ({', '.join(answered)}). {variant}Or "
-        "take a backend that answers it: hf, vllm, openai_completions; or compute the metric from log-probabilities "
-        f"that you have: evalrun score {METRICS.key(key)} FILE.jsonl."
+        f"Metric {METRICS.key(key)} of task {task} reads {_READS[refused[0]]} (request kind "
+        f"{refused[0]}), but backend {backend} answers only "
+        f"{' and '.join(_READS[kind] for kind in answered)} ({', '.join(answered)}). {variant}Or "
+        "take a backend that answers it: hf, vllm, openai_completions; or compute the metric from "
+        f"log-probabilities that you have: evalrun score {METRICS.key(key)} FILE.jsonl."
     )
 
 
@@ -155,9 +172,14 @@ def _refuse_unknown_task_params(wishes: Sequence[Wish], said: Said) -> None:
 def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
     metric_type = METRICS.get(wish.key)
     names = parameter_names(metric_type)
-    # The composed configuration holds every parameter; one that stands at its default was not given.
+    # The composed configuration holds every parameter; one that stands at its default was not
+    # given.
     defaults = parameter_defaults()[METRICS.key(wish.key)]
-    params = {k: v for k, v in wish.given.items() if v is not None and (k in wish.order or v != defaults.get(k))}
+    params = {
+        k: v
+        for k, v in wish.given.items()
+        if v is not None and (k in wish.order or v != defaults.get(k))
+    }
     origins: dict[str, str] = {name: "metric parameter" for name in ("k", "n") if name in params}
     draws = metric_type.reads is Kind.GENERATE  # the k of recall@k counts choices, not samples
     for name, value in said.task_params.items():
@@ -177,7 +199,8 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
     check_ready(metric, f"task {said.where}")
     if isinstance(n, int) and n > MOST_SAMPLES:
         raise Fault(
-            f"n={n} samples per document (task {said.where}) is more than the {MOST_SAMPLES:,} that a run can hold."
+            f"n={n} samples per document (task {said.where}) is more than the {MOST_SAMPLES:,} "
+            "that a run can hold."
         )
     return MetricPlan(
         key=METRICS.key(wish.key),
@@ -186,16 +209,25 @@ def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
         n=n if isinstance(n, int) else 1,
         origins=tuple(sorted(origins.items())),
         given=wish.order or named,
-        is_service=draws and is_service and said.num_return_sequences is not None and said.num_return_sequences > 1,
+        is_service=draws
+        and is_service
+        and said.num_return_sequences is not None
+        and said.num_return_sequences > 1,
         is_added=wish.is_added,
     )
 
 
 def _n_of_one(said: Said) -> tuple[int, str]:
-    """(n, its origin) of a metric that knows no n: its number is averaged over all samples that are asked for."""
+    """(n, its origin) of a metric that knows no n: its number is averaged over all samples that
+    are asked for.
+    """
     if "n" in said.task_params:
         return positive_int(said.task_params["n"], "n"), "task string"
-    return (said.num_return_sequences, "num_return_sequences") if said.num_return_sequences else (1, "default")
+    return (
+        (said.num_return_sequences, "num_return_sequences")
+        if said.num_return_sequences
+        else (1, "default")
+    )
 
 
 def _decide_counts(
@@ -207,14 +239,16 @@ def _decide_counts(
     if "k" in names and "k" not in params:
         if asked is None:
             raise Fault(
-                f"Metric {METRICS.get(key).display} of task {said.where} needs k: how many answers are drawn. Write "
-                f"metric='{METRICS.get(key).display}:k=1&n=4', task='{said.where}@k=1&n=4', or "
-                "num_return_sequences=N for n = k = N."
+                f"Metric {METRICS.get(key).display} of task {said.where} needs k: how many answers "
+                f"are drawn. Write metric='{METRICS.get(key).display}:k=1&n=4', "
+                f"task='{said.where}@k=1&n=4', or num_return_sequences=N for n = k = N."
             )
         params["k"], origins["k"] = params["n"], "k = n"
     for draw in params["k"] if isinstance(params.get("k"), list | tuple) else [params.get("k", 1)]:
         if isinstance(draw, bool) or not isinstance(draw, int) or draw < 1:
-            raise Fault(f"Metric {METRICS.key(key)!r}: k must be a positive whole number, got {draw!r}.")
+            raise Fault(
+                f"Metric {METRICS.key(key)!r}: k must be a positive whole number, got {draw!r}."
+            )
     if "n" in names and "n" not in params:
         k = params.get("k", said.task_params.get("k"))
         if k is not None:
@@ -222,25 +256,31 @@ def _decide_counts(
             origins["n"] = "n = k"
         elif METRICS.get(key).needs_n:
             raise Fault(
-                f"Metric {METRICS.get(key).display} of task {said.where} needs n: how many answers are averaged. Write "
-                f"metric='{METRICS.get(key).display}:n=4', or num_return_sequences=4."
+                f"Metric {METRICS.get(key).display} of task {said.where} needs n: how many answers "
+                f"are averaged. Write metric='{METRICS.get(key).display}:n=4', or "
+                "num_return_sequences=4."
             )
         else:
             params["n"], origins["n"] = 1, "default"
 
 
-def warm(n: int, asked: float | None, protocol: float | None, may_be_equal: bool, where: str) -> tuple[float, str]:
-    """(temperature, its origin): what was asked; else 0 for one sample; else the task's protocol value, else 0.7.
+def warm(
+    n: int, asked: float | None, protocol: float | None, may_be_equal: bool, where: str
+) -> tuple[float, str]:
+    """(temperature, its origin): what was asked; else 0 for one sample; else the task's protocol
+    value, else 0.7.
 
-    Fault for a temperature that is negative or not finite, and for 0 with n > 1 unless `may_be_equal`.
+    Fault for a temperature that is negative or not finite, and for 0 with n > 1 unless
+    `may_be_equal`.
     """
     if asked is not None:
         if not math.isfinite(asked) or asked < 0:
             raise Fault(f"model.temperature must be a finite number >= 0; got {asked!r}.")
         if asked == 0 and n > 1 and not may_be_equal:
             raise Fault(
-                f"model.temperature=0 with n={n} gives {n} equal samples for every document of task {where}. Set "
-                f"model.temperature above 0, ask for one sample, or say allow_equal_samples=true."
+                f"model.temperature=0 with n={n} gives {n} equal samples for every document of "
+                f"task {where}. Set model.temperature above 0, ask for one sample, or say "
+                "allow_equal_samples=true."
             )
         return float(asked), "model.temperature"
     if n == 1:
@@ -258,4 +298,7 @@ def refuse_bad_sampling(sampling: Sampling) -> None:
     if sampling.min_p is not None and not 0 <= sampling.min_p <= 1:
         raise Fault(f"model.min_p must lie in 0..1; got {sampling.min_p!r}.")
     if sampling.repetition_penalty is not None and not 0 < sampling.repetition_penalty < math.inf:
-        raise Fault(f"model.repetition_penalty must be a finite number above 0; got {sampling.repetition_penalty!r}.")
+        raise Fault(
+            "model.repetition_penalty must be a finite number above 0; got "
+            f"{sampling.repetition_penalty!r}."
+        )

@@ -1,7 +1,8 @@
 """sys.argv -> what Hydra may see. Flags become overrides; task and metric strings are taken apart.
 
-Hydra's own grammar knows neither `gsm8k@k=2&n=8` nor `pass@k:k=10&n=16`, takes 1.10 for the number 1.1, and
-wants its flags first. So the command line is read here, and Hydra gets plain, quoted overrides.
+Hydra's own grammar knows neither `gsm8k@k=2&n=8` nor `pass@k:k=10&n=16`, takes 1.10 for the number
+1.1, and wants its flags first. So the command line is read here, and Hydra gets plain, quoted
+overrides.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ VALUE_FLAGS = {"--mode": "mode", "-M": "mode", "--reuse": "reuse", "--limit": "l
 SWITCHES = {"--resume": "resume", "--dry-run": "dry_run", "--debug": "debug"}
 HYDRA_SWITCHES = ("-m", "--multirun", "--resolve", "--hydra-help", "--shell-completion", "-sc")
 HYDRA_VALUE_FLAGS = {
-    "--config-dir": None, "-cd": None, "--cfg": ("job", "hydra", "all"), "-c": ("job", "hydra", "all"),
-    "--package": None, "-p": None, "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
+    "--config-dir": None,
+    "-cd": None,
+    "--cfg": ("job", "hydra", "all"),
+    "-c": ("job", "hydra", "all"),
+    "--package": None,
+    "-p": None,
+    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
     "-i": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
-}  # fmt: skip
+}
 OTHER_FLAGS = ("--help", "-h", "--version")
 FLAGS = (*VALUE_FLAGS, *SWITCHES, *HYDRA_SWITCHES, *HYDRA_VALUE_FLAGS, *OTHER_FLAGS)
 MODES = ("all", "infer", "eval", "viz")
@@ -35,9 +41,11 @@ SHOWN = {"--cfg", "-c", "--info", "-i", "--hydra-help", "--shell-completion", "-
 
 @dataclass
 class Arguments:
-    """The command line, read. overrides: in the order given, ready for Hydra. typed: the keys the user typed.
+    """The command line, read.
 
-    subsets: (task, subset) of every task:subset.
+    Attributes:
+        overrides: in the order given, ready for Hydra. typed: the keys the user typed.
+        subsets: (task, subset) of every task:subset.
     """
 
     overrides: list[str] = field(default_factory=list)
@@ -65,8 +73,9 @@ class Arguments:
 def read(argv: Sequence[str], commands: Sequence[str] = ()) -> Arguments:
     """Read everything after the program's name. Fault for whatever is not understood.
 
-    argv: the words.
-    commands: words that a first word may have meant, for the hint of an error.
+    Args:
+        argv: the words.
+        commands: words that a first word may have meant, for the hint of an error.
     """
     arguments = Arguments()
     raw: list[str] = []
@@ -74,7 +83,10 @@ def read(argv: Sequence[str], commands: Sequence[str] = ()) -> Arguments:
     while rest:
         word = rest.pop(0)
         if not word.isascii() and any("\ud800" <= c <= "\udfff" for c in word):
-            raise Fault(f"{visible(word)!r} is not UTF-8 text. Set a UTF-8 locale, or write the text into a file.")
+            raise Fault(
+                f"{visible(word)!r} is not UTF-8 text. Set a UTF-8 locale, or write the text into "
+                "a file."
+            )
         if word.startswith("-"):
             _read_flag(word, rest, arguments, raw)
         elif "=" in word.lstrip("+~=") and word.lstrip("+~")[:1] != "=":
@@ -104,9 +116,15 @@ def load_own_metrics(raw: list[str]) -> None:
 
 
 def _last_wins(raw: list[str]) -> list[str]:
-    """Without the earlier ones of several task= or metric=: their parameters would stay and apply to the last."""
+    """Without the earlier ones of several task= or metric=: their parameters would stay and
+    apply to the last.
+    """
     last = {o.partition("=")[0]: i for i, o in enumerate(raw)}
-    return [o for i, o in enumerate(raw) if (key := o.partition("=")[0]) not in ("task", "metric") or last[key] == i]
+    return [
+        o
+        for i, o in enumerate(raw)
+        if (key := o.partition("=")[0]) not in ("task", "metric") or last[key] == i
+    ]
 
 
 def _read_flag(word: str, rest: list[str], arguments: Arguments, raw: list[str]) -> None:
@@ -142,7 +160,10 @@ def _read_completion(rest: list[str], arguments: Arguments) -> None:
     word = rest.pop(0) if rest else ""
     command, _, shell = word.partition("=")
     if command not in ("install", "uninstall", "query") or shell not in ("bash", "zsh", "fish"):
-        raise Fault(f"--shell-completion needs install=bash, uninstall=bash (or zsh, fish); got {visible(word)!r}.")
+        raise Fault(
+            "--shell-completion needs install=bash, uninstall=bash (or zsh, fish); got "
+            f"{visible(word)!r}."
+        )
     arguments.hydra_flags.append(word)
 
 
@@ -151,7 +172,14 @@ def _is_flag(word: str) -> bool:
 
 
 def _example(flag: str) -> str:
-    examples = {"--mode": "eval", "-M": "eval", "--reuse": "latest", "--limit": "16", "--cfg": "job", "-c": "job"}
+    examples = {
+        "--mode": "eval",
+        "-M": "eval",
+        "--reuse": "latest",
+        "--limit": "16",
+        "--cfg": "job",
+        "-c": "job",
+    }
     return examples.get(flag, "DIR" if "-c" in flag else "defaults" if "-i" in flag else "model")
 
 
@@ -164,8 +192,8 @@ def _stray(word: str, commands: Sequence[str]) -> Fault:
     elif hint := nearest(word, commands):
         guess = f" Did you mean `evalrun {hint}`, as the first word?"
     return Fault(
-        f"{visible(word)!r} is neither a flag nor a setting of the form key=value.{guess} Examples: model=smollm2, "
-        "task=gsm8k, --mode eval. `evalrun --help` shows all."
+        f"{visible(word)!r} is neither a flag nor a setting of the form key=value.{guess} "
+        "Examples: model=smollm2, task=gsm8k, --mode eval. `evalrun --help` shows all."
     )
 
 
@@ -173,9 +201,14 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
     key, _, value = override.partition("=")
     bare = key.lstrip("+~")
     if key.startswith("~"):
-        raise Fault(f"~{bare} would delete a setting, which the configuration does not allow. Write {bare}=null.")
+        raise Fault(
+            f"~{bare} would delete a setting, which the configuration does not allow. Write "
+            f"{bare}=null."
+        )
     if bare in GROUPS and key != bare:
-        raise Fault(f"{key}={visible(value)}: write {bare}={visible(value)}; a choice is set, never added.")
+        raise Fault(
+            f"{key}={visible(value)}: write {bare}={visible(value)}; a choice is set, never added."
+        )
     if bare == "task":
         return _task(value, is_sweep)
     if bare == "metric":
@@ -202,26 +235,34 @@ def _quoted(value: str, what: Kind) -> str:
 
 
 def _checked(key: str, value: str) -> Kind | None:
-    """What the key holds; None for a choice of a file. Fault where there is no such key, or it is not for here."""
+    """What the key holds; None for a choice of a file.
+
+    Fault where there is no such key, or it is not for here.
+    """
     if key in GROUPS:
         return None
     if key.split(".")[0].split("/")[0] == "hydra":
         if key.startswith(("hydra.sweeper.", "hydra/sweeper")):
             return None
         raise Fault(
-            f"{visible(key)}: evalrun claims its run folders and writes its logs itself, so Hydra's own settings are "
-            "not for the command line. output_dir=DIR says where runs go."
+            f"{visible(key)}: evalrun claims its run folders and writes its logs itself, so "
+            "Hydra's own settings are not for the command line. output_dir=DIR says where runs go."
         )
     if key == "dataset":
         raise Fault(
-            f"dataset={visible(value)}: a task names its dataset. Say task=NAME, or dataset.path=FILE to give the only "
-            "task other data."
+            f"dataset={visible(value)}: a task names its dataset. Say task=NAME, or "
+            "dataset.path=FILE to give the only task other data."
         )
     if "@" in key:
-        raise Fault(f"{visible(key)}: the name of a setting has no @. Metrics go by plain names here: pass_at_k.")
+        raise Fault(
+            f"{visible(key)}: the name of a setting has no @. Metrics go by plain names here: "
+            "pass_at_k."
+        )
     what = kind(key)
     if what is Kind.mapping and key not in PEERS and not value.startswith("{"):
-        raise Fault(f"{key} holds settings of its own. Write {key}.KEY=VALUE, or '{key}={{KEY: VALUE}}'.")
+        raise Fault(
+            f"{key} holds settings of its own. Write {key}.KEY=VALUE, or '{key}={{KEY: VALUE}}'."
+        )
     if what is None or key in PEERS or (what is Kind.section and "{" not in value):
         raise unknown_key(key, "the command line")
     return what
@@ -230,14 +271,20 @@ def _checked(key: str, value: str) -> Kind | None:
 def _check_mode(value: str) -> None:
     mode = strings.unquote(value)
     if len(strings.split(mode)) > 1:
-        raise Fault(f"mode={value} would sweep over modes. Run one mode a command: --mode infer, then --mode eval.")
+        raise Fault(
+            f"mode={value} would sweep over modes. Run one mode a command: --mode infer, then "
+            "--mode eval."
+        )
     if mode not in MODES:
         raise unknown("mode", mode, MODES, "--mode")
 
 
 def _ambiguous(key: str, value: str) -> Fault:
     listed = f"{key}=[{value}] asks for them in one run, or " if key == "task" else ""
-    return Fault(f"{key}={value} is ambiguous: {listed}`evalrun -m {key}={value}` makes a sweep of one run each.")
+    return Fault(
+        f"{key}={value} is ambiguous: {listed}`evalrun -m {key}={value}` makes a sweep of one run "
+        "each."
+    )
 
 
 def _task(value: str, is_sweep: bool) -> list[str]:
@@ -249,11 +296,15 @@ def _task(value: str, is_sweep: bool) -> list[str]:
     plain, more = [], []
     for task, subsets in _together([parse_task(element) for element in names]):
         plain.append(task.name)
-        more += [f"+task_params.{task.name}.{k}={strings.hydra_value(v)}" for k, v in task.params.items()]
+        more += [
+            f"+task_params.{task.name}.{k}={strings.hydra_value(v)}" for k, v in task.params.items()
+        ]
         if task.shots is not None:
             more.append(f"tasks.{task.name}.fewshot.n={task.shots}")
         if subsets:
-            more.append(f"tasks.{task.name}.subsets=[{','.join(quoted(subset) for subset in subsets)}]")
+            more.append(
+                f"tasks.{task.name}.subsets=[{','.join(quoted(subset) for subset in subsets)}]"
+            )
     _refuse_twice("task", plain)
     return [_listed("task", plain, is_list), *more]
 
@@ -281,13 +332,21 @@ def _metric(value: str, is_sweep: bool) -> list[str]:
         return [f"metric={','.join(_choice('metric', choice) for choice in strings.split(value))}"]
     names, is_list = strings.elements(value, "metric")
     if len(names) > 1 and not is_list:
-        raise Fault(f"metric={value} is ambiguous: write 'metric=[{value}]' to score all of them in one run.")
+        raise Fault(
+            f"metric={value} is ambiguous: write 'metric=[{value}]' to score all of them in one "
+            "run."
+        )
     plain, more = [], []
     for element in names:
         key, params = parse_metric(element)
         for name in params:
             if name not in parameter_names(METRICS.get(key)):
-                raise unknown("parameter", name, parameter_names(METRICS.get(key)), f"metric {visible(element)}")
+                raise unknown(
+                    "parameter",
+                    name,
+                    parameter_names(METRICS.get(key)),
+                    f"metric {visible(element)}",
+                )
         plain.append(key)
         more += [f"metrics.{key}.{k}={strings.hydra_value(v)}" for k, v in params.items()]
     _refuse_twice("metric", plain)
@@ -305,8 +364,9 @@ def _choice(key: str, choice: str) -> str:
     for name, element in zip(plain, names, strict=True):
         if (key == "task" and name != element) or (key == "metric" and ":" in element):
             raise Fault(
-                f"{key}={element} has parameters, which a sweep (-m) cannot carry. Give them as settings of their own "
-                "(num_return_sequences=8, tasks.NAME.fewshot.n=5), or run without -m."
+                f"{key}={element} has parameters, which a sweep (-m) cannot carry. Give them as "
+                "settings of their own (num_return_sequences=8, tasks.NAME.fewshot.n=5), or run "
+                "without -m."
             )
     _refuse_twice(key, plain)
     return _listed(key, plain, is_list).partition("=")[2]
@@ -325,11 +385,14 @@ def _refuse_twice(key: str, names: list[str]) -> None:
 def _refuse_contradictions(arguments: Arguments) -> None:
     if arguments.value("suite") not in (None, "null") and arguments.value("task") is not None:
         raise Fault(
-            f"suite={arguments.value('suite')} and task={arguments.value('task')} contradict each other: a suite "
-            "names its tasks. Say one of them."
+            f"suite={arguments.value('suite')} and task={arguments.value('task')} contradict each "
+            "other: a suite names its tasks. Say one of them."
         )
     if arguments.is_sweep and arguments.value("reuse") is not None:
-        raise Fault("--reuse names one run, and -m makes many. Leave --reuse out: each job finds its run by itself.")
+        raise Fault(
+            "--reuse names one run, and -m makes many. Leave --reuse out: each job finds its run "
+            "by itself."
+        )
     shown = [flag for flag in arguments.hydra_flags if flag in SHOWN]
     if len(shown) > 1 or (shown and arguments.is_sweep):
         both = " and ".join([*shown, *(["-m"] if arguments.is_sweep else [])])

@@ -14,7 +14,11 @@ from evalrun.errors import EvalrunError, Stopped, visible
 
 
 def shielded(command: Callable[[], int], is_debug: bool) -> int:
-    """The exit code of `command`, whatever it raises. is_debug: with stack traces and the engines' own messages."""
+    """The exit code of `command`, whatever it raises.
+
+    Args:
+        is_debug: with stack traces and the engines' own messages.
+    """
     logging.getLogger("evalrun").setLevel(logging.DEBUG if is_debug else logging.WARNING)
     try:
         return command()
@@ -37,10 +41,16 @@ def _paragraph(error: Exception) -> str:
     if isinstance(error, EvalrunError):
         return str(error)
     if isinstance(error, OSError):
-        return f"The system refused: {error}. Check that the disk has room and that the folder may be written."
+        return (
+            f"The system refused: {error}. Check that the disk has room and that the folder may be "
+            "written."
+        )
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    return f"Internal fault{where}: {type(error).__name__}: {error}. Run again with --debug for the whole trace."
+    return (
+        f"Internal fault{where}: {type(error).__name__}: {error}. Run again with --debug for the "
+        "whole trace."
+    )
 
 
 def say(message: str) -> None:
@@ -59,7 +69,8 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def _stopped(number: int) -> int:
     say(
-        f"Stopped by {signal.Signals(number).name}. Rows that were finished are saved and nothing was scored as if "
-        "whole; where a run had begun, --resume with the same settings goes on from there."
+        f"Stopped by {signal.Signals(number).name}. Rows that were finished are saved and nothing "
+        "was scored as if whole; where a run had begun, --resume with the same settings goes on "
+        "from there."
     )
     return 128 + number

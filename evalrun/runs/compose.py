@@ -47,7 +47,9 @@ def run(arguments: Arguments) -> int:
 
 @contextlib.contextmanager
 def _sweep_folder(arguments: Arguments, jobs: Jobs) -> Iterator[list[str]]:
-    """Hydra writes multirun.yaml into the sweep's folder: ours, or for a dry run one that is thrown away."""
+    """Hydra writes multirun.yaml into the sweep's folder: ours, or for a dry run one that is
+    thrown away.
+    """
     if not arguments.is_sweep:
         yield []
         return
@@ -62,7 +64,10 @@ def _sweep_folder(arguments: Arguments, jobs: Jobs) -> Iterator[list[str]]:
 
 
 def call_hydra(words: list[str], jobs: Jobs, arguments: Arguments) -> None:
-    """Let Hydra compose `words` and call `jobs` once per job. Its errors become a Fault of one paragraph."""
+    """Let Hydra compose `words` and call `jobs` once per job.
+
+    Its errors become a Fault of one paragraph.
+    """
     from hydra import main as hydra_main
 
     from evalrun.config import composing
@@ -71,7 +76,9 @@ def call_hydra(words: list[str], jobs: Jobs, arguments: Arguments) -> None:
     composing.register()
     saved, sys.argv = sys.argv, ["evalrun", *words]
     try:
-        hydra_main(version_base="1.3", config_path=str(places.own("conf")), config_name="config")(jobs.run)()
+        hydra_main(version_base="1.3", config_path=str(places.own("conf")), config_name="config")(
+            jobs.run
+        )()
     except composing.ERRORS as error:
         raise _fault(error, arguments) from error
     finally:
@@ -79,7 +86,9 @@ def call_hydra(words: list[str], jobs: Jobs, arguments: Arguments) -> None:
 
 
 def _check_choices(arguments: Arguments) -> None:
-    """Fault with the nearest name for an unknown choice: Hydra's own message lists the options without one."""
+    """Fault with the nearest name for an unknown choice: Hydra's own message lists the options
+    without one.
+    """
     for group in GROUPS:
         value = arguments.value(group)
         if value is None or (group == "suite" and value == "null"):
@@ -88,19 +97,32 @@ def _check_choices(arguments: Arguments) -> None:
         if group == "metric":
             known |= set(METRICS)
         choices = split(value) if arguments.is_sweep or group not in ("task", "metric") else [value]
-        names = [n for c in choices for n in (elements(c, group)[0] if group in ("task", "metric") else [c])]
+        names = [
+            n
+            for c in choices
+            for n in (elements(c, group)[0] if group in ("task", "metric") else [c])
+        ]
         for name in names:
             if name not in known:
-                raise unknown(group, name, known - {"task"} if group == "metric" else known, f"{group}={value}")
+                raise unknown(
+                    group,
+                    name,
+                    known - {"task"} if group == "metric" else known,
+                    f"{group}={value}",
+                )
 
 
 def _check_subsets(arguments: Arguments) -> None:
-    """Fault for a subset that the task file does not list. tasks.NAME.subsets sets another list, for own data."""
+    """Fault for a subset that the task file does not list. tasks.NAME.subsets sets another list,
+    for own data.
+    """
     known = places.names("task", arguments.config_dir)
     for name, subset in arguments.subsets:
         listed = yaml_files.subsets(known[name])
         if listed and subset not in listed:
-            where = f"task={name}:{subset} (tasks.{name}.subsets=[{subset}] asks for it all the same)"
+            where = (
+                f"task={name}:{subset} (tasks.{name}.subsets=[{subset}] asks for it all the same)"
+            )
             raise unknown("subset", subset, listed, where)
 
 
@@ -109,7 +131,11 @@ def _check_task_keys(arguments: Arguments) -> None:
     known = places.names("task", arguments.config_dir)
     has_suite = arguments.value("suite") not in (None, "null")
     typed = arguments.value("task") or DEFAULT_TASK
-    asked = {n for choice in (split(typed) if arguments.is_sweep else [typed]) for n in elements(choice, "task")[0]}
+    asked = {
+        n
+        for choice in (split(typed) if arguments.is_sweep else [typed])
+        for n in elements(choice, "task")[0]
+    }
     for key in arguments.typed:
         group, _, rest = key.partition(".")
         name = rest.partition(".")[0]
@@ -119,7 +145,8 @@ def _check_task_keys(arguments: Arguments) -> None:
             raise unknown("task", name, known, key)
         if name not in asked and not has_suite:
             raise Fault(
-                f"{key} sets task {name}, which is not asked for: {', '.join(sorted(asked))}. Add task={name}."
+                f"{key} sets task {name}, which is not asked for: {', '.join(sorted(asked))}. Add "
+                f"task={name}."
             )
 
 
@@ -130,10 +157,16 @@ def _fault(error: Exception, arguments: Arguments) -> Fault:
 
     if isinstance(error, OverrideParseException):
         override = error.override.lstrip("+")
-        why = str(error).split("\n")[0].removeprefix(f"Error parsing override '{error.override}'").strip()
+        why = (
+            str(error)
+            .split("\n")[0]
+            .removeprefix(f"Error parsing override '{error.override}'")
+            .strip()
+        )
         return Fault(
-            f"{override} cannot be read{f' ({why})' if why else ''}. Put a value with special characters in quotes, "
-            f"once for the shell and once for the value: '{override.partition('=')[0]}=\"VALUE\"'."
+            f"{override} cannot be read{f' ({why})' if why else ''}. Put a value with special "
+            "characters in quotes, once for the shell and once for the value: "
+            f"'{override.partition('=')[0]}=\"VALUE\"'."
         )
     lines = [line.strip() for line in str(error).strip().split("\n")]
     causes = [error.__cause__, getattr(error.__cause__, "__cause__", None)]
@@ -153,10 +186,14 @@ def _not_there(key: str) -> Fault:
     name = rest.partition(".")[0]
     if group == "tasks" and name:
         return Fault(
-            f"{key} sets task {name}, which is not asked for here. Add task={name}, or leave the setting out."
+            f"{key} sets task {name}, which is not asked for here. Add task={name}, or leave the "
+            "setting out."
         )
     if kind(key) is Kind.section:
-        return Fault(f"{key} is a section and is not set as a whole. Set its keys one by one: {key}.KEY=VALUE.")
+        return Fault(
+            f"{key} is a section and is not set as a whole. Set its keys one by one: "
+            f"{key}.KEY=VALUE."
+        )
     return unknown_key(key, "the configuration")
 
 

@@ -31,9 +31,13 @@ Outcome: TypeAlias = tuple[int, list[Record], Pairs]
 
 @dataclass(frozen=True)
 class Context:
-    """What a job is given. typed: the command's overrides in order; overrides: those of this job alone.
+    """What a job is given.
 
-    folder: its place in a sweep. time: of its start.
+    Attributes:
+        typed: the command's overrides in order.
+        overrides: those of this job alone.
+        folder: its place in a sweep.
+        time: of its start.
     """
 
     config: RunConfig
@@ -69,7 +73,8 @@ def ask(context: Context) -> Outcome:
         infer.check_resumable(plan, prepared)
     else:
         if checked is None:
-            # The engine loads before the folder is claimed, so that a model that does not exist leaves no empty run.
+            # The engine loads before the folder is claimed, so that a model that does not exist
+            # leaves no empty run.
             infer.start(plan, prepared)
         _tell_unfinished(context, plan)
         path = str(context.folder or Run.claim(context.output_dir).path)
@@ -83,7 +88,9 @@ def ask(context: Context) -> Outcome:
         return _finished(context, run, plan, outcomes, keeper)
 
 
-def _finished(context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.Outcome], keeper: Keeper) -> Outcome:
+def _finished(
+    context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.Outcome], keeper: Keeper
+) -> Outcome:
     """Score what was asked, unless only asking was wanted, and say how the run ended."""
     config = context.config
     keeper.enter(Phase.TESTING)
@@ -116,7 +123,9 @@ def planned(context: Context) -> Plan:
 
 
 def deployed(plan: Plan) -> tuple[Checked | None, Plan]:
-    """(the server that the run starts, the plan with its address); (None, the plan) where it starts none."""
+    """(the server that the run starts, the plan with its address); (None, the plan) where it
+    starts none.
+    """
     model = plan.model
     if model.repo is None and model.weights is None and (model.name != "deploy" or model.base_url):
         return None, plan
@@ -145,7 +154,10 @@ def _new(context: Context) -> tuple[Plan, Plan]:
 def _tell_unfinished(context: Context, draft: Plan) -> None:
     other = find.unfinished(draft, context.output_dir)
     if other is not None:
-        say(f"An unfinished run of the same address is there: {other.run.path}. --resume would go on with it.")
+        say(
+            f"An unfinished run of the same address is there: {other.run.path}. --resume would go "
+            "on with it."
+        )
 
 
 def _resumed(context: Context) -> tuple[Plan, Plan]:
@@ -157,8 +169,8 @@ def _resumed(context: Context) -> tuple[Plan, Plan]:
         lines = resume.different(draft, stored.plan)
         if lines:
             raise Fault(
-                f"{stored.run.path} was made with other settings and is not resumed onto: {'; '.join(lines)}. Give its "
-                "settings, or leave --reuse out to start a new run."
+                f"{stored.run.path} was made with other settings and is not resumed onto: "
+                f"{'; '.join(lines)}. Give its settings, or leave --reuse out to start a new run."
             )
     else:
         stored = find.for_resume(draft, context.output_dir)
@@ -166,7 +178,10 @@ def _resumed(context: Context) -> tuple[Plan, Plan]:
     say(f"Resuming {stored.run.path}.")
     for cell in plan.cells:
         if cell.limit is not None and not {"limit", f"tasks.{cell.task}.limit"} & {*context.keys}:
-            say(f"Task {cell.name}: the first {cell.limit} documents, as stored. limit=null asks for all.")
+            say(
+                f"Task {cell.name}: the first {cell.limit} documents, as stored. limit=null asks "
+                "for all."
+            )
     return replace(plan, run_dir=str(stored.run.path)), replace(whole, run_dir=str(stored.run.path))
 
 
@@ -176,7 +191,10 @@ def _save(context: Context, run: Run, plan: Plan) -> None:
 
 
 def evaluate(context: Context) -> Outcome:
-    """--mode eval: score saved rows. The stored plan decides all about inference, the command line the metrics."""
+    """--mode eval: score saved rows.
+
+    The stored plan decides all about inference, the command line the metrics.
+    """
     stored, plan = _stored(context)
     score.check_packages(plan)
     say(f"Scoring {stored.run.path}.")
@@ -188,7 +206,9 @@ def evaluate(context: Context) -> Outcome:
 
 
 def _settle(run: Run) -> None:
-    """A run that was stopped or failed after its last row was asked is finished, now that it is scored whole."""
+    """A run that was stopped or failed after its last row was asked is finished, now that it is
+    scored whole.
+    """
     now = state.read(run)
     if now is not None and now.shown.phase in (Phase.TERMINATED, Phase.FAILED) and not now.is_alive:
         state.write(run, replace(now, phase=Phase.FINISHED, reason=None, updated_s=time.time()))
@@ -202,7 +222,10 @@ def view(context: Context) -> Outcome:
 
 
 def _stored(context: Context) -> tuple[find.Stored, Plan]:
-    """The run that is meant and the plan over it. One found by its address must be of the same data."""
+    """The run that is meant and the plan over it.
+
+    One found by its address must be of the same data.
+    """
     config, typed, keys = context.config, context.typed, context.keys
     if config.reuse:
         stored = find.by_name(config.reuse, context.output_dir)

@@ -1,4 +1,6 @@
-"""The runs that status, stop and pack mean, told from their folders without the weight of a plan or of rows."""
+"""The runs that status, stop and pack mean, told from their folders without the weight of a plan
+or of rows.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,16 @@ LONGEST_NAME = 100
 
 
 class Parser(argparse.ArgumentParser):
-    """Words of one command. What it does not understand is a Fault. `output_dir=DIR` is `--output-dir DIR`."""
+    """Words of one command.
+
+    What it does not understand is a Fault. `output_dir=DIR` is `--output-dir DIR`.
+    """
 
     def __init__(self, command: str, description: str | None) -> None:
         super().__init__(prog=f"evalrun {command}", description=description, allow_abbrev=False)
-        self.add_argument("--output-dir", default="outputs", metavar="DIR", help="where runs are looked for")
+        self.add_argument(
+            "--output-dir", default="outputs", metavar="DIR", help="where runs are looked for"
+        )
 
     def error(self, message: str) -> NoReturn:
         """Fault with the usage."""
@@ -33,14 +40,21 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, argv: list[str]) -> argparse.Namespace:
         """The words, read."""
-        return self.parse_args([f"--{w.replace('_', '-', 1)}" if w.startswith("output_dir=") else w for w in argv])
+        return self.parse_args(
+            [f"--{w.replace('_', '-', 1)}" if w.startswith("output_dir=") else w for w in argv]
+        )
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A run folder from outside. name: below the output folder. problem: what could not be read. state: as stored.
+    """A run folder from outside.
 
-    created_s: when the plan was made; without a plan, when the run was started or its folder changed.
+    Attributes:
+        name: below the output folder.
+        problem: what could not be read.
+        state: as stored.
+        created_s: when the plan was made; without a plan, when the run was started or its folder
+            changed.
     """
 
     run: Run
@@ -60,12 +74,20 @@ class Seen:
     def tasks(self) -> list[str]:
         """The names of the cells."""
         cells = self.plan.get("cells")
-        named = [c for c in cells if isinstance(c, dict) and "task" in c] if isinstance(cells, list) else []
-        return [str(c["task"]) + (f":{c['subset']}" if c.get("subset") is not None else "") for c in named]
+        named = (
+            [c for c in cells if isinstance(c, dict) and "task" in c]
+            if isinstance(cells, list)
+            else []
+        )
+        return [
+            str(c["task"]) + (f":{c['subset']}" if c.get("subset") is not None else "")
+            for c in named
+        ]
 
     @cached_property
     def current(self) -> State | None:
-        """The state as it should be shown; derived from the plan and the rows where none can be read.
+        """The state as it should be shown; derived from the plan and the rows where none can be
+        read.
 
         None where these cannot be read either; `problem` then says why.
         """
@@ -74,7 +96,10 @@ class Seen:
 
 def every(output_dir: Path) -> list[Seen]:
     """All runs below, newest first; the jobs of sweeps too."""
-    return sorted((seen(run, output_dir) for run in run_folders(output_dir)), key=lambda s: (-s.created_s, s.name))
+    return sorted(
+        (seen(run, output_dir) for run in run_folders(output_dir)),
+        key=lambda s: (-s.created_s, s.name),
+    )
 
 
 def seen(run: Run, output_dir: Path) -> Seen:
@@ -116,7 +141,9 @@ def _created(run: Run, plan: dict[str, Any], stored: State | None) -> float:
 
 
 def named(name: str, output_dir: Path, command: str) -> list[Seen]:
-    """The run of that folder, time stamp or `latest`; all jobs where it is a sweep. Fault where there is none.
+    """The run of that folder, time stamp or `latest`; all jobs where it is a sweep.
+
+    Fault where there is none.
 
     A folder that merely holds runs is none: an empty or mistyped name must not mean all of them.
     """
@@ -124,7 +151,8 @@ def named(name: str, output_dir: Path, command: str) -> list[Seen]:
         runs = every(output_dir)
         if not runs:
             raise Fault(
-                f"evalrun {command} latest: there is no run in {output_dir}. --output-dir DIR looks elsewhere."
+                f"evalrun {command} latest: there is no run in {output_dir}. --output-dir DIR "
+                "looks elsewhere."
             )
         return runs[:1]
     for folder in (output_dir / name, Path(os.path.expanduser(name))) if name else ():
@@ -134,17 +162,25 @@ def named(name: str, output_dir: Path, command: str) -> list[Seen]:
         if run.plan_file.exists() or run.state_file.exists():
             return [seen(run, output_dir)]
         if jobs := sweep_jobs(folder):
-            return sorted((seen(job, output_dir) for job in jobs), key=lambda s: (-s.created_s, s.name))
-        holds = f", though it holds some: --output-dir {folder} looks there" if run_folders(folder) else ""
+            return sorted(
+                (seen(job, output_dir) for job in jobs), key=lambda s: (-s.created_s, s.name)
+            )
+        holds = (
+            f", though it holds some: --output-dir {folder} looks there"
+            if run_folders(folder)
+            else ""
+        )
         raise Fault(
-            f"evalrun {command}: {folder} is no run folder: it has no configs/plan.json and no state.json{holds}."
+            f"evalrun {command}: {folder} is no run folder: it has no configs/plan.json and no "
+            f"state.json{holds}."
         )
     known = [s.name for s in every(output_dir)]
     hint = nearest(name, [*known, "latest"])
     guess = f" Did you mean {hint}?" if hint else ""
     raise Fault(
-        f"evalrun {command} {_quoted(name)}: no such run, neither as a folder nor in {output_dir}.{guess} "
-        f"Newest: {', '.join(known[:5]) or 'none'}. `evalrun status` lists all."
+        f"evalrun {command} {_quoted(name)}: no such run, neither as a folder nor in "
+        f"{output_dir}.{guess} Newest: {', '.join(known[:5]) or 'none'}. `evalrun status` lists "
+        "all."
     )
 
 
@@ -159,12 +195,17 @@ def one(name: str, output_dir: Path, command: str) -> Seen:
     runs = named(name, output_dir, command)
     if len(runs) > 1:
         jobs = ", ".join(sorted(s.name for s in runs)[:10])
-        raise Fault(f"evalrun {command}: {visible(name)} is a sweep of {len(runs)} runs. Name one of them: {jobs}.")
+        raise Fault(
+            f"evalrun {command}: {visible(name)} is a sweep of {len(runs)} runs. Name one of them: "
+            f"{jobs}."
+        )
     return runs[0]
 
 
 def _derived(run: Seen) -> State | None:
-    """The state of a run that keeps none (made by an older evalrun, or damaged), from its plan and its rows."""
+    """The state of a run that keeps none (made by an older evalrun, or damaged), from its plan
+    and its rows.
+    """
     from evalrun.runs import find
     from evalrun.store.cell import predictions, saved_docs
 
@@ -185,7 +226,14 @@ def _derived(run: Seen) -> State | None:
         owner = lock.owner_of(run.run.lock_file(model, cell.name))
         if lock.is_alive(owner):
             return replace(
-                known, phase=Phase.TESTING, task=cell.name, pid=owner["pid"], pid_start=owner.get("started"),
-                boot_id=owner.get("boot_id"), host=owner.get("host"),
-            )  # fmt: skip
-    return replace(known, phase=Phase.TERMINATED, reason="unfinished, and no process is at work on it")
+                known,
+                phase=Phase.TESTING,
+                task=cell.name,
+                pid=owner["pid"],
+                pid_start=owner.get("started"),
+                boot_id=owner.get("boot_id"),
+                host=owner.get("host"),
+            )
+    return replace(
+        known, phase=Phase.TERMINATED, reason="unfinished, and no process is at work on it"
+    )

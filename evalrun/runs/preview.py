@@ -1,4 +1,7 @@
-"""--dry-run: the plan, how many requests it makes, one rendered prompt. Sends nothing, writes nothing."""
+"""--dry-run: the plan, how many requests it makes, one rendered prompt.
+
+Sends nothing, writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ def run(context: Context) -> Outcome:
         score.check_packages(plan)
     prepared = infer.prepare(plan)
     total = sum(len(item.keys()) for item in prepared)
-    print(f"model {plan.model.name}: backend {plan.model.backend}, path {plan.model.path or 'asked of the server'}")
+    print(
+        f"model {plan.model.name}: backend {plan.model.backend}, path "
+        f"{plan.model.path or 'asked of the server'}"
+    )
     if checked is not None:
         print("\nserver, started by the run:", *checked.steps(), sep="\n  ")
     for item in prepared:
@@ -37,7 +43,11 @@ def run(context: Context) -> Outcome:
                 print(_request_text(plan, first.cell, request))
             elif isinstance(request, Loglikelihood) and request.is_conditioned:
                 has_own = first.cell.prompt.context is not None
-                print(_request_text(plan, first.cell, request) if has_own else _continuation_text(request))
+                print(
+                    _request_text(plan, first.cell, request)
+                    if has_own
+                    else _continuation_text(request)
+                )
     return (3 if any(item.failure for item in prepared) else 0), [], plan.summary
 
 
@@ -47,7 +57,8 @@ def _cell_text(cell: Cell, n_docs: int, failure: str | None, backend: str) -> st
     lines = [
         "",
         f"task {cell.name}, version {cell.version}, address {cell.ask_id}",
-        f"  dataset      {cell.dataset.path}" + (f" [{cell.dataset.split}]" if cell.dataset.split else ""),
+        f"  dataset      {cell.dataset.path}"
+        + (f" [{cell.dataset.split}]" if cell.dataset.split else ""),
         f"  documents    {n_docs}" + (f" (limit {cell.limit})" if cell.limit is not None else ""),
         f"  few-shot     {cell.fewshot.n}",
         f"  requests     {', '.join(cell.kinds)}",
@@ -87,7 +98,11 @@ def _request_text(plan: Plan, cell: Cell, request: Request) -> str:
             return f"\nprompt of {doc}:\n{_prompt_text(plan, request)}"
         case Loglikelihood():
             of = "context" if request.is_conditioned else "context without the question"
-            shown = _prompt_text(plan, request) if request.messages else "(none: the first token stands after BOS)"
+            shown = (
+                _prompt_text(plan, request)
+                if request.messages
+                else "(none: the first token stands after BOS)"
+            )
             return f"\n{of} of {doc}:\n{shown}\n{_continuation_text(request)}"
         case Rolling():
             return f"\ntext of {doc}:\n{_prompt_text(plan, request)}"

@@ -1,4 +1,6 @@
-"""A run that is named is asked for by its own settings: what the command leaves out is as it was typed then."""
+"""A run that is named is asked for by its own settings: what the command leaves out is as it was
+typed then.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ WHOLE = ("task_params.", "summary")
 
 
 def with_stored_settings(arguments: Arguments) -> Arguments:
-    """The command with the settings that the run of --reuse was started with, where it says nothing of them.
+    """The command with the settings that the run of --reuse was started with, where it says nothing
+    of them.
 
-    Only for the modes that ask: in eval and viz the stored plan decides. A run that recorded none changes nothing.
+    Only for the modes that ask: in eval and viz the stored plan decides. A run that recorded none
+    changes nothing.
     """
     reuse = arguments.value("reuse")
     if reuse in (None, "null") or (arguments.value("mode") or "all") not in ("all", "infer"):
@@ -28,7 +32,9 @@ def with_stored_settings(arguments: Arguments) -> Arguments:
     if kept:
         say(f"Settings of {stored.run.path}: {' '.join(kept)}.")
     load_own_metrics(kept)
-    arguments.overrides = sorted([*kept, *arguments.overrides], key=lambda o: 0 if o.startswith("model=") else 1)
+    arguments.overrides = sorted(
+        [*kept, *arguments.overrides], key=lambda o: 0 if o.startswith("model=") else 1
+    )
     return arguments
 
 

@@ -1,4 +1,6 @@
-"""A command meets a stored plan: what is inherited, what contradicts, what grows, what is scored anew."""
+"""A command meets a stored plan: what is inherited, what contradicts, what grows, what is scored
+anew.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,29 @@ from evalrun.types import Cell, Kind, MetricPlan, Plan
 
 
 def address_draft(config: RunConfig, typed: Sequence[str]) -> Plan:
-    """What the command asks, for finding stored runs by it: n, k and metrics left out, as the run may decide them."""
-    return build(replace(config, metrics={"exact_match": {}}, task_params={}, num_return_sequences=None), typed)
+    """What the command asks, for finding stored runs by it: n, k and metrics left out, as the
+    run may decide them.
+    """
+    return build(
+        replace(config, metrics={"exact_match": {}}, task_params={}, num_return_sequences=None),
+        typed,
+    )
 
 
 def inherited(stored: Plan) -> dict[str, Said]:
-    """What the stored run's command said of n and k, per task: the default where this command says nothing."""
-    return {c.task: Said(dict(c.task_params), stored.num_return_sequences, c.task, True) for c in stored.cells}
+    """What the stored run's command said of n and k, per task: the default where this command
+    says nothing.
+    """
+    return {
+        c.task: Said(dict(c.task_params), stored.num_return_sequences, c.task, True)
+        for c in stored.cells
+    }
 
 
 def different(draft: Plan, stored: Plan) -> list[str]:
-    """Lines for every setting of the draft that differs from the stored run's, for a run that was named."""
+    """Lines for every setting of the draft that differs from the stored run's, for a run that
+    was named.
+    """
     lines: list[str] = []
     if draft.model.name != stored.model.name:
         lines.append(f"model.name: stored {stored.model.name!r}, asked {draft.model.name!r}")
@@ -38,11 +52,15 @@ def different(draft: Plan, stored: Plan) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def resumed(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored: Plan) -> tuple[Plan, Plan]:
-    """(the plan of the cells that the command asks for, the whole plan of the run as it grows by them).
+def resumed(
+    config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored: Plan
+) -> tuple[Plan, Plan]:
+    """(the plan of the cells that the command asks for, the whole plan of the run as it grows by
+    them).
 
-    n and k that the command does not say, and a limit that it does not, are the stored ones. Fault where a run at
-    temperature 0 would be extended to more samples, where sampling differs, or where fewer samples are asked for.
+    n and k that the command does not say, and a limit that it does not, are the stored ones. Fault
+    where a run at temperature 0 would be extended to more samples, where sampling differs, or where
+    fewer samples are asked for.
     """
     draft = build(config, typed, inherited(stored))
     cells = {c.name: c for c in stored.cells}
@@ -65,18 +83,24 @@ def resumed(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored
 
 
 def _scored_as(stored: Plan, draft: Plan, keys: Sequence[str]) -> Plan:
-    """The stored plan with the command's ways of showing, and its max_error_rate where it was typed."""
+    """The stored plan with the command's ways of showing, and its max_error_rate where it was
+    typed.
+    """
     rate = draft.max_error_rate if "max_error_rate" in keys else stored.max_error_rate
     return replace(stored, summary=draft.summary, max_error_rate=rate)
 
 
 def _check_no_fewer(config: RunConfig, new: Cell, old: Cell) -> None:
-    if new.n >= old.n or config.first_n or not (config.num_return_sequences or config.task_params.get(new.task)):
+    if (
+        new.n >= old.n
+        or config.first_n
+        or not (config.num_return_sequences or config.task_params.get(new.task))
+    ):
         return
     raise Fault(
-        f"Task {old.name}: the stored run has n={old.n} samples per document, n={new.n} was asked. Leave it out to go "
-        f"on with n={old.n}, say first_n=true to score the first {new.n} of each document, or start a new run without "
-        "--resume."
+        f"Task {old.name}: the stored run has n={old.n} samples per document, n={new.n} was asked. "
+        f"Leave it out to go on with n={old.n}, say first_n=true to score the first {new.n} of "
+        "each document, or start a new run without --resume."
     )
 
 
@@ -86,12 +110,13 @@ def _grown(old: Cell, new: Cell) -> Cell:
         where = f"The stored run of task {old.name} was drawn"
         if old.sampling.temperature == 0 and n > 1:
             raise Fault(
-                f"{where} at temperature 0 (n={old.n}); {new.n} samples would be drawn at temperature "
-                f"{new.sampling.temperature}. Rows of the two do not mix: start a new run without --resume."
+                f"{where} at temperature 0 (n={old.n}); {new.n} samples would be drawn at "
+                f"temperature {new.sampling.temperature}. Rows of the two do not mix: start a new "
+                "run without --resume."
             )
         raise Fault(
-            f"{where} with {old.sampling}; this command asks for {new.sampling}. Rows of the two do not mix: start a "
-            "new run without --resume."
+            f"{where} with {old.sampling}; this command asks for {new.sampling}. Rows of the two "
+            "do not mix: start a new run without --resume."
         )
     limit = None if old.limit is None or new.limit is None else max(old.limit, new.limit)
     kinds = tuple(kind.value for kind in Kind if kind.value in (*old.kinds, *new.kinds))
@@ -99,7 +124,9 @@ def _grown(old: Cell, new: Cell) -> Cell:
 
 
 def for_eval(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored: Stored) -> Plan:
-    """The plan that scores a run found by its address: the command's metrics over the stored plan's inference."""
+    """The plan that scores a run found by its address: the command's metrics over the stored
+    plan's inference.
+    """
     config = replace(config, allow_equal_samples=True)  # the samples are there already
     draft = build(config, typed, inherited(stored.plan))
     cells = []
@@ -107,22 +134,29 @@ def for_eval(config: RunConfig, typed: Sequence[str], keys: Sequence[str], store
         old = stored.cell(cell.name)
         if old is not None:
             _check_extent(config, old, _said(config, cell.task, old, stored.plan))
-            cells.append(replace(old, metrics=cell.metrics, extract=cell.extract, limit=_eval_limit(config, old)))
+            cells.append(
+                replace(
+                    old, metrics=cell.metrics, extract=cell.extract, limit=_eval_limit(config, old)
+                )
+            )
     return replace(_scored_as(stored.plan, draft, keys), cells=tuple(cells), mode="eval")
 
 
 def reused(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored: Stored) -> Plan:
-    """The plan that scores a run named by --reuse: model and tasks come from it, metrics from the command if typed.
+    """The plan that scores a run named by --reuse: model and tasks come from it, metrics from the
+    command if typed.
 
-    Fault where a typed setting contradicts the stored plan, and for a task that the run does not have.
+    Fault where a typed setting contradicts the stored plan, and for a task that the run does not
+    have.
     """
     draft = address_draft(config, typed)
     wanted = _wanted(draft, keys, stored)
     lines = _contradictions(draft, stored.plan, keys)
     if lines:
         raise Fault(
-            f"The command contradicts the run {stored.run.path}: {'; '.join(lines)}. In eval the stored plan decides all "
-            "about inference. Leave these settings out, or infer again with them."
+            f"The command contradicts the run {stored.run.path}: {'; '.join(lines)}. In eval the "
+            "stored plan decides all about inference. Leave these settings out, or infer again "
+            "with them."
         )
     config = replace(config, allow_equal_samples=True)
     own: dict[str, Cell] = {}
@@ -132,17 +166,33 @@ def reused(config: RunConfig, typed: Sequence[str], keys: Sequence[str], stored:
     return replace(_scored_as(stored.plan, draft, keys), cells=tuple(cells), mode="eval")
 
 
-def _rescored(config: RunConfig, typed: Sequence[str], cell: Cell, own: Cell | None, stored: Plan) -> Cell:
-    """The stored cell with the metrics that the command names, else its own ones; own: the task as typed anew."""
+def _rescored(
+    config: RunConfig, typed: Sequence[str], cell: Cell, own: Cell | None, stored: Plan
+) -> Cell:
+    """The stored cell with the metrics that the command names, else its own ones;
+
+    Args:
+        own: the task as typed anew.
+    """
     said = _said(config, cell.task, cell, stored)
     _check_extent(config, cell, said)
     extract = own.extract if own is not None else cell.extract
     metrics = own.metrics if own is not None else cell.metrics
     if config.metrics:
-        metrics = resolve(wishes_of(config.metrics, typed), said, extract, is_own=False, backend=stored.model.backend)
+        metrics = resolve(
+            wishes_of(config.metrics, typed),
+            said,
+            extract,
+            is_own=False,
+            backend=stored.model.backend,
+        )
     elif own is None and config.first_n:
         metrics = resolve(
-            [_wish_again(m) for m in metrics], said, extract, is_own=False, backend=stored.model.backend
+            [_wish_again(m) for m in metrics],
+            said,
+            extract,
+            is_own=False,
+            backend=stored.model.backend,
         )
     return replace(cell, metrics=metrics, extract=extract, limit=_eval_limit(config, cell))
 
@@ -150,8 +200,12 @@ def _rescored(config: RunConfig, typed: Sequence[str], cell: Cell, own: Cell | N
 def _wish_again(metric: MetricPlan) -> Wish:
     """The metric as it was asked for: n and k are open again where no parameter had set them."""
     origins, params = dict(metric.origins), dict(metric.params)
-    kept = [name for name in metric.given if origins.get(name, "metric parameter") == "metric parameter"]
-    return Wish(metric.key, {name: params[name] for name in kept}, tuple(kept), is_added=metric.is_added)
+    kept = [
+        name for name in metric.given if origins.get(name, "metric parameter") == "metric parameter"
+    ]
+    return Wish(
+        metric.key, {name: params[name] for name in kept}, tuple(kept), is_added=metric.is_added
+    )
 
 
 def _wanted(draft: Plan, keys: Sequence[str], stored: Stored) -> list[Cell]:
@@ -187,8 +241,15 @@ def _check_extent(config: RunConfig, cell: Cell, said: Said) -> None:
     name, stored_n = cell.name, cell.n
     if Kind.GENERATE.value not in cell.kinds:
         return
-    for value, key in ((config.num_return_sequences, "num_return_sequences"), (said.task_params.get("n"), "n")):
-        if value is None or value == stored_n or (config.first_n and isinstance(value, int) and value < stored_n):
+    for value, key in (
+        (config.num_return_sequences, "num_return_sequences"),
+        (said.task_params.get("n"), "n"),
+    ):
+        if (
+            value is None
+            or value == stored_n
+            or (config.first_n and isinstance(value, int) and value < stored_n)
+        ):
             continue
         ways = "Leave it out to use all stored samples"
         if isinstance(value, int) and value < stored_n:
@@ -196,7 +257,8 @@ def _check_extent(config: RunConfig, cell: Cell, said: Said) -> None:
         else:
             ways += f", or infer the missing ones: --resume num_return_sequences={value}"
         raise Fault(
-            f"Task {name}: the run stored n={stored_n} samples per document, {key}={value} was asked. {ways}."
+            f"Task {name}: the run stored n={stored_n} samples per document, {key}={value} was "
+            f"asked. {ways}."
         )
 
 
@@ -206,8 +268,8 @@ def _eval_limit(config: RunConfig, old: Cell) -> int | None:
         return old.limit
     if old.limit is not None and limit > old.limit:
         raise Fault(
-            f"Task {old.name}: the run holds the first {old.limit} documents, limit={limit} was asked. Infer the missing "
-            f"ones with --resume --limit {limit}, or leave the limit out."
+            f"Task {old.name}: the run holds the first {old.limit} documents, limit={limit} was "
+            f"asked. Infer the missing ones with --resume --limit {limit}, or leave the limit out."
         )
     return limit
 
@@ -221,7 +283,11 @@ def _contradictions(draft: Plan, stored: Plan, keys: Sequence[str]) -> list[str]
         if other is None and len(draft.cells) == 1:
             other = stored.cells[0]
         if other is not None:
-            lines += [line for line in differing(cell.asked, other.asked) if line.partition(":")[0] in typed]
+            lines += [
+                line
+                for line in differing(cell.asked, other.asked)
+                if line.partition(":")[0] in typed
+            ]
     return sorted(set(lines))
 
 

@@ -12,7 +12,9 @@ _PAIRS = {"[": "]", "(": ")", "{": "}"}
 
 
 def split(text: str, separator: str = ",") -> list[str]:
-    """`text` cut at separators that stand outside of brackets and quotes. Blanks around the parts are dropped.
+    """`text` cut at separators that stand outside of brackets and quotes.
+
+    Blanks around the parts are dropped.
 
     A quote opens only where a value may begin, so that the apostrophe of it's is none.
     """
@@ -36,7 +38,9 @@ def split(text: str, separator: str = ",") -> list[str]:
 
 
 def elements(value: str, key: str) -> tuple[list[str], bool]:
-    """(the names in the `value` of `key`, whether it was written as a list): a, [a,b], "a" and 'a' are read."""
+    """(the names in the `value` of `key`, whether it was written as a list): a, [a,b], "a" and
+    'a' are read.
+    """
     inner = unquote(value.strip())
     is_list = inner.startswith("[")
     if is_list:
@@ -46,12 +50,17 @@ def elements(value: str, key: str) -> tuple[list[str], bool]:
     names = [unquote(part) for part in split(inner)]
     if not all(names):
         example = "gsm8k,demo_math" if key == "task" else "accuracy,exact_match"
-        raise Fault(f"{key}={value} holds an empty name. Write one name, or a list such as {key}=[{example}].")
+        raise Fault(
+            f"{key}={value} holds an empty name. Write one name, or a list such as "
+            f"{key}=[{example}]."
+        )
     return names, is_list
 
 
 def unquote(text: str) -> str:
-    """`text` without one pair of quotes around it, escapes undone; unchanged where there is none."""
+    """`text` without one pair of quotes around it, escapes undone; unchanged where there is
+    none.
+    """
     if _is_quoted(text):
         # Backslashes count only before a quote and at the end; see config.quoting.
         return re.sub(rf"(\\+)({text[0]}|\Z)", lambda m: "\\" * (len(m[1]) // 2) + m[2], text[1:-1])
@@ -70,14 +79,18 @@ def _is_one_string(text: str) -> bool:
 
 
 def quoted_text(value: str) -> str:
-    """The value of a key whose type is text, quoted so that Hydra keeps 1.10, 007, true, blanks and = as text."""
+    """The value of a key whose type is text, quoted so that Hydra keeps 1.10, 007, true, blanks
+    and = as text.
+    """
     if value in ("null", "") or _is_quoted(value):
         return value
     return quoted(value)
 
 
 def quoted_texts(value: str) -> str:
-    """The value of a key that holds a list of texts: [a,b], or one text, which makes a list of one."""
+    """The value of a key that holds a list of texts: [a,b], or one text, which makes a list of
+    one.
+    """
     if value == "null":
         return value
     is_list = value.startswith("[") and value.endswith("]")

@@ -1,4 +1,7 @@
-"""The jobs of one command: one, or the many of a sweep. Each composes into a plan and goes through its stages."""
+"""The jobs of one command: one, or the many of a sweep.
+
+Each composes into a plan and goes through its stages.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ STOP_CODES = (130, 143)
 
 
 class Jobs:
-    """Runs each composed job and remembers how it ended, for the exit code and the joint summary."""
+    """Runs each composed job and remembers how it ended, for the exit code and the joint
+    summary.
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
@@ -67,7 +72,10 @@ class Jobs:
         """Task -> folder of its file, for the tasks that name files of their own."""
         if not any(task.metric_files for task in config.tasks.values()):
             return {}
-        return {name: path.parent for name, path in places.names("task", self.arguments.config_dir).items()}
+        return {
+            name: path.parent
+            for name, path in places.names("task", self.arguments.config_dir).items()
+        }
 
     def _job_overrides(self) -> tuple[str, ...]:
         """What the command says for this job: in a sweep, with its own choices."""
@@ -100,7 +108,9 @@ class Jobs:
         return exit_code(self.codes)
 
     def _drop_empty_sweep(self) -> None:
-        """Take away the folder of a sweep in which no job began: nothing is written where nothing could be asked."""
+        """Take away the folder of a sweep in which no job began: nothing is written where
+        nothing could be asked.
+        """
         if self.sweep is None:
             return
         files = list(self.sweep.iterdir())
@@ -118,15 +128,22 @@ def _stages(config: RunConfig) -> Any:
 
     if config.dry_run:
         if config.mode not in (Mode.all, Mode.infer):
-            raise Fault(f"--dry-run shows what would be asked; --mode {config.mode.value} asks nothing.")
+            raise Fault(
+                f"--dry-run shows what would be asked; --mode {config.mode.value} asks nothing."
+            )
         return preview.run
-    return {Mode.all: execute.ask, Mode.infer: execute.ask, Mode.eval: execute.evaluate, Mode.viz: execute.view}[
-        config.mode
-    ]
+    return {
+        Mode.all: execute.ask,
+        Mode.infer: execute.ask,
+        Mode.eval: execute.evaluate,
+        Mode.viz: execute.view,
+    }[config.mode]
 
 
 def exit_code(codes: list[int]) -> int:
-    """One code for many jobs: a stop first, then an internal fault, then asked wrongly, then failed tasks."""
+    """One code for many jobs: a stop first, then an internal fault, then asked wrongly, then
+    failed tasks.
+    """
     for code in (*STOP_CODES, 1, 2, 3):
         if code in codes:
             return code

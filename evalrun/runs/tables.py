@@ -14,11 +14,20 @@ if TYPE_CHECKING:
 
 
 def results(run: str | Path) -> pd.DataFrame:
-    """The tidy table of a run, or of all jobs of a sweep. run: its folder, its time stamp in outputs/, or "latest".
+    """The tidy table of a run, or of all jobs of a sweep.
+
+    Args:
+        run: its folder, its time stamp in outputs/, or "latest".
 
     Fault where there is no such run, or nothing of it was scored yet.
     """
     folder = Path(run).expanduser()
-    jobs = sorted(p.parent.parent for p in folder.glob("*/configs/plan.json")) if str(run) != "latest" else []
+    jobs = (
+        sorted(p.parent.parent for p in folder.glob("*/configs/plan.json"))
+        if str(run) != "latest"
+        else []
+    )
     found = [find.load(job) for job in jobs] or [find.by_name(str(run), Path("outputs"))]
-    return results_frame(with_groups([record for s in found for record in stored_records(s.run, s.plan)]))
+    return results_frame(
+        with_groups([record for s in found for record in stored_records(s.run, s.plan)])
+    )

@@ -1,4 +1,6 @@
-"""Score documents that are at hand, without a run: the same path as the score stage, with nothing stored."""
+"""Score documents that are at hand, without a run: the same path as the score stage, with
+nothing stored.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,11 @@ Corpus = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 class Scores(Mapping[str, Estimate]):
     """Output name -> Estimate.
 
-    per_doc: output name -> its value on each document, in order; None for a document that is not scored. ids: of the
-    documents. notes: what was counted or could not be judged.
+    Attributes:
+        per_doc: output name -> its value on each document, in order; None for a document that is
+            not scored.
+        ids: of the documents.
+        notes: what was counted or could not be judged.
     """
 
     estimates: Mapping[str, Estimate]
@@ -47,12 +52,18 @@ class Scores(Mapping[str, Estimate]):
 
 
 def score(metric: str | PathLike[str] | Metric, docs: Corpus, **params: Any) -> Scores:
-    """The numbers of one metric over documents: {output name: Estimate}, with the values per document.
+    """The numbers of one metric over documents: {output name: Estimate}, with the values per
+    document.
 
-    metric: a name or alias, also with parameters (`pass@k:k=2&n=5`), a Metric, or the path of a user's own .py file.
-    docs: mappings as in evalrun.interop.documents; one mapping alone; or {"samples": mappings, KEY: value for all}.
-    params: parameters of the metric. An open n is each document's own number of answers.
-    Raises evalrun.errors.Fault where the metric, a parameter or a document is not usable, naming the document.
+    Args:
+        metric: a name or alias, also with parameters (`pass@k:k=2&n=5`), a Metric, or the path of a
+            user's own .py file.
+        docs: mappings as in evalrun.interop.documents; one mapping alone; or {"samples": mappings,
+            KEY: value for all}.
+        params: parameters of the metric. An open n is each document's own number of answers.
+
+    Raises evalrun.errors.Fault where the metric, a parameter or a document is not usable, naming
+    the document.
     """
     rows, shared = _rows(docs)
     return score_rows(metric, rows, params, shared, [f"Document {i + 1}" for i in range(len(rows))])
@@ -65,11 +76,19 @@ def score_rows(
     shared: Mapping[str, Any],
     places: Sequence[str],
 ) -> Scores:
-    """As `score`. shared: keys that hold for every document. places: where each stands, for messages."""
+    """As `score`.
+
+    Args:
+        shared: keys that hold for every document.
+        places: where each stands, for messages.
+    """
     chosen = _metric(metric, params)
     if not rows:
         raise Fault(f"Metric {chosen.name}: there are no documents to score.")
-    given = [documents.read(row, i, where, shared) for i, (row, where) in enumerate(zip(rows, places, strict=True))]
+    given = [
+        documents.read(row, i, where, shared)
+        for i, (row, where) in enumerate(zip(rows, places, strict=True))
+    ]
     has_texts = any(each.verdicts is None for each in given)
     scorer = make_scorer(chosen.scorer, None) if chosen.has_scorer and has_texts else None
     answers = [_answer(chosen, *each) for each in zip(given, rows, places, strict=True)]
@@ -91,7 +110,10 @@ def score_rows(
 def _metric(metric: str | PathLike[str] | Metric, params: Mapping[str, Any]) -> Metric:
     if isinstance(metric, Metric):
         if params:
-            raise Fault(f"Metric {metric.name} has its parameters already; got {', '.join(params)} beside it.")
+            raise Fault(
+                f"Metric {metric.name} has its parameters already; got {', '.join(params)} beside "
+                "it."
+            )
         check_ready(metric)
         return metric
     name = fspath(metric)
@@ -121,18 +143,25 @@ def _answer(metric: Metric, given: Given, row: Mapping[str, Any], where: str) ->
     if answer is None:
         raise documents.missing(metric.reads, row, where)
     if given.verdicts is not None and not metric.has_scorer:
-        raise Fault(f"{where}: metric {metric.name} reads texts, and the document only counts n and c.")
+        raise Fault(
+            f"{where}: metric {metric.name} reads texts, and the document only counts n and c."
+        )
     needed = samples_needed(metric) if isinstance(answer, Samples) else 1
     if _count(answer) < needed:
         raise Fault(
-            f"{where}: metric {naming.write_metric(metric.name, _set(metric))} needs {needed} answers, the document has "
-            f"{_count(answer)}. Nothing is filled up: give more answers, or ask for fewer."
+            f"{where}: metric {naming.write_metric(metric.name, _set(metric))} needs {needed} "
+            f"answers, the document has {_count(answer)}. Nothing is filled up: give more answers, "
+            "or ask for fewer."
         )
     return answer
 
 
 def _set(metric: Metric) -> dict[str, Any]:
-    return {name: value for name, value in parameters(metric) if name in ("k", "n") and value is not None}
+    return {
+        name: value
+        for name, value in parameters(metric)
+        if name in ("k", "n") and value is not None
+    }
 
 
 def _count(answer: Answer) -> int:
@@ -153,7 +182,9 @@ def _check(metric: Metric, scorer: Scorer | None, given: Sequence[Given]) -> Non
             raise Fault(f"Metric {metric.name}: {reason}.{where}")
 
 
-def _verdicts(scorer: Scorer | None, given: Sequence[Given]) -> tuple[list[tuple[Verdict, ...]], tuple[str, ...]]:
+def _verdicts(
+    scorer: Scorer | None, given: Sequence[Given]
+) -> tuple[list[tuple[Verdict, ...]], tuple[str, ...]]:
     """Per document, what it counts itself or the scorer's verdicts; the scorer's faults."""
     if scorer is None:
         return [each.verdicts or () for each in given], ()
@@ -190,5 +221,11 @@ def _values(output: Output, matrix: Matrix) -> list[float]:
     if output.per_doc is not None:
         return [float(value) for value in output.per_doc(matrix)]
     if output.of_sums is not None:
-        return [float(value) for value in np.broadcast_to(output.of_sums(output.stacked(matrix)), n_docs)]
-    return [output.reduce({name: column[i : i + 1] for name, column in matrix.items()}) for i in range(n_docs)]
+        return [
+            float(value)
+            for value in np.broadcast_to(output.of_sums(output.stacked(matrix)), n_docs)
+        ]
+    return [
+        output.reduce({name: column[i : i + 1] for name, column in matrix.items()})
+        for i in range(n_docs)
+    ]

@@ -1,4 +1,6 @@
-"""Ask the model: documents x cells -> requests, minus the keys already stored -> replies -> the store."""
+"""Ask the model: documents x cells -> requests, minus the keys already stored -> replies -> the
+store.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +50,14 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How asking one cell ended. n_missing: keys without any row; n_failed: rows that are failures.
+    """How asking one cell ended.
 
-    max_error_rate: the share of failures that is allowed. share_lost: of the documents of a kind of log-probabilities,
-    those that lack some; the largest over the kinds.
+    Attributes:
+        n_missing: keys without any row.
+        n_failed: rows that are failures.
+        max_error_rate: the share of failures that is allowed.
+        share_lost: of the documents of a kind of log-probabilities, those that lack some; the
+            largest over the kinds.
     """
 
     task: str
@@ -64,7 +70,9 @@ class Outcome:
 
     @property
     def is_whole(self) -> bool:
-        """True where every row is there, and no more rows failed and documents are lost than is allowed."""
+        """True where every row is there, and no more rows failed and documents are lost than is
+        allowed.
+        """
         allowed = self.max_error_rate * (self.n_rows + self.n_missing)
         is_enough = self.n_failed <= allowed and self.share_lost <= self.max_error_rate
         return self.failure is None and not self.n_missing and is_enough
@@ -79,7 +87,9 @@ class Outcome:
 
 
 def prepare(plan: Plan) -> tuple[Prepared, ...]:
-    """Read all data and render all messages before anything is asked. Fault for data that is not as declared.
+    """Read all data and render all messages before anything is asked.
+
+    Fault for data that is not as declared.
 
     A cell whose data lies on a hub that cannot be reached is marked as failed; the others go on.
     """
@@ -96,39 +106,59 @@ def _prepare(plan: Plan, cell: Cell) -> Prepared:
     columns = prompt.template_columns(cell.prompt)
     loaded = rows.load_rows(cell.dataset)
     prompt.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
-    # The pool for few-shot examples may be the dataset's own rows, so all are read where examples are wanted.
+    # The pool for few-shot examples may be the dataset's own rows, so all are read where examples
+    # are wanted.
     pool_plan = fewshot.pool_dataset(cell.dataset, cell.fewshot)
     is_own_pool = cell.fewshot.n > 0 and pool_plan is None
-    every = make_docs(cell.name, cell.subset, cell.dataset, loaded, None if is_own_pool else cell.limit, columns)
+    every = make_docs(
+        cell.name, cell.subset, cell.dataset, loaded, None if is_own_pool else cell.limit, columns
+    )
     docs = every[: cell.limit] if cell.limit is not None else every
     pool = every
     if pool_plan is not None:
-        pool = make_docs(cell.name, cell.subset, pool_plan, rows.load_rows(pool_plan), None, columns)
+        pool = make_docs(
+            cell.name, cell.subset, pool_plan, rows.load_rows(pool_plan), None, columns
+        )
     chosen = fewshot.choose(docs, pool, cell.fewshot)
     docs = [replace(d, fewshot=tuple(e.id for e in c)) for d, c in zip(docs, chosen, strict=True)]
-    asked = {d.id: prompt.asked(cell, d, c, plan.model.system) for d, c in zip(docs, chosen, strict=True)}
+    asked = {
+        d.id: prompt.asked(cell, d, c, plan.model.system) for d, c in zip(docs, chosen, strict=True)
+    }
     if plan.mode != "infer":
         _refuse_unjudgeable(cell, docs)
     return Prepared(cell, tuple(docs), asked, loaded.digest)
 
 
 def _refuse_unjudgeable(cell: Cell, docs: Sequence[Doc]) -> None:
-    """Fault for a document that a metric of the cell could never score, before anything is asked."""
+    """Fault for a document that a metric of the cell could never score, before anything is
+    asked.
+    """
     is_scored = Kind.LOGLIKELIHOOD.value in cell.kinds
-    views = {Kind.LOGLIKELIHOOD: [prompt.as_scored(cell.prompt, doc) for doc in docs]} if is_scored else {}
+    views = (
+        {Kind.LOGLIKELIHOOD: [prompt.as_scored(cell.prompt, doc) for doc in docs]}
+        if is_scored
+        else {}
+    )
     for item in cell.metrics:
         metric = make_metric(item.key, dict(item.params))
         judges = [] if item.is_added else [metric.check_doc]
         if metric.has_scorer:
-            judges.append(make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}").check_doc)
+            judges.append(
+                make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}").check_doc
+            )
         for doc in views.get(metric.reads, docs):
             reason = next((r for check in judges if (r := check(doc)) is not None), None)
             if reason is not None:
-                raise Fault(f"Task {cell.name}, row {doc.row + 1} of its dataset (document {doc.id}): {reason}")
+                raise Fault(
+                    f"Task {cell.name}, row {doc.row + 1} of its dataset (document {doc.id}): "
+                    f"{reason}"
+                )
 
 
 def check_resumable(plan: Plan, prepared: Sequence[Prepared]) -> None:
-    """Fault where another process writes a cell of the run, or its data has changed; before the run's plan grows."""
+    """Fault where another process writes a cell of the run, or its data has changed; before the
+    run's plan grows.
+    """
     run_folder, model = Run(Path(plan.run_dir)), plan.model.name
     for item in prepared:
         Lock(run_folder.lock_file(model, item.cell.name)).release()
@@ -137,8 +167,9 @@ def check_resumable(plan: Plan, prepared: Sequence[Prepared]) -> None:
         lines = _changes(item.cell, known, {"dataset": item.digest}) if item.failure is None else []
         if lines:
             raise Fault(
-                f"Task {item.cell.name}: the stored rows were made of other content ({'; '.join(lines)}). Rows of the "
-                "two do not mix: start a new run without --resume."
+                f"Task {item.cell.name}: the stored rows were made of other content "
+                f"({'; '.join(lines)}). Rows of the two do not mix: start a new run without "
+                "--resume."
             )
 
 
@@ -148,20 +179,26 @@ def start(plan: Plan, prepared: Sequence[Prepared]) -> None:
         Progress().note(_loading(plan))
         backend = backends.warm(plan.model)
         backend.start()
-        scored = [item for item in prepared if item.docs and set(item.cell.kinds) - {Kind.GENERATE.value}]
+        scored = [
+            item for item in prepared if item.docs and set(item.cell.kinds) - {Kind.GENERATE.value}
+        ]
         if scored and isinstance(backend, ScoreProbe):
             _check_scores(backend, [item.cell for item in scored])
 
 
 def _check_scores(backend: ScoreProbe, cells: Sequence[Cell]) -> None:
-    """Fault where a server gives no log-probabilities; it names the tasks that ask the same by generating."""
+    """Fault where a server gives no log-probabilities; it names the tasks that ask the same by
+    generating.
+    """
     try:
         backend.check_scores(all(_is_single_token(cell) for cell in cells))
     except Fault as fault:
         variants = list(dict.fromkeys(cell.generative for cell in cells if cell.generative))
         if not variants:
             raise
-        raise Fault(f"{fault} The same questions by generating: task={','.join(variants)}.") from fault
+        raise Fault(
+            f"{fault} The same questions by generating: task={','.join(variants)}."
+        ) from fault
 
 
 def _loading(plan: Plan) -> str:
@@ -171,18 +208,25 @@ def _loading(plan: Plan) -> str:
 def run(
     plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False, keeper: Keeper | None = None
 ) -> tuple[Outcome, ...]:
-    """Ask for every key of the cells that is not stored. One Outcome per cell, in order. keeper: told how far it is.
+    """Ask for every key of the cells that is not stored. One Outcome per cell, in order.
 
-    An engine that dies fails its cell and, where it cannot be started again, those after it. Fault: the model
-    cannot be loaded, or the stored rows were made of other content.
+    Args:
+        keeper: told how far it is.
+
+    An engine that dies fails its cell and, where it cannot be started again, those after it. Fault:
+    the model cannot be loaded, or the stored rows were made of other content.
     """
     outcomes = []
     if keeper is not None:
-        keeper.expect({item.cell.name: (_n_stored(plan, item), len(item.keys())) for item in prepared})
+        keeper.expect(
+            {item.cell.name: (_n_stored(plan, item), len(item.keys())) for item in prepared}
+        )
     with Progress(on_count=None if keeper is None else keeper.count) as progress:
         for item in prepared:
             log_path = (
-                None if is_debug else Run(Path(plan.run_dir)).log_file("infer", plan.model.name, item.cell.name)
+                None
+                if is_debug
+                else Run(Path(plan.run_dir)).log_file("infer", plan.model.name, item.cell.name)
             )
             with TaskLog(log_path) as log:
                 outcomes.append(_ask_cell(plan, item, progress, log))
@@ -190,7 +234,9 @@ def run(
 
 
 def _n_stored(plan: Plan, item: Prepared) -> int:
-    """How many rows are there before the cell is asked, failures too; at most as many as are wanted."""
+    """How many rows are there before the cell is asked, failures too; at most as many as are
+    wanted.
+    """
     stored = prediction_store.count(Run(Path(plan.run_dir)), plan.model.name, item.cell.name)
     return min(stored, len(item.keys()))
 
@@ -215,14 +261,18 @@ def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> O
         lost = len(wanted) - len(writer.stored_keys() & set(wanted))
         failed = writer.failed_keys() & set(wanted)
         writer.finalize(_document_order(item, run_folder, plan.model.name))
-    result_store.write_times(run_folder, plan.model.name, name, {"infer_s": perf_counter() - started})
+    result_store.write_times(
+        run_folder, plan.model.name, name, {"infer_s": perf_counter() - started}
+    )
     log.line(f"done: {len(wanted) - lost} rows, {len(failed)} failed, {lost} never written")
     share = _share_lost(failed, len(item.docs))
     return Outcome(name, len(wanted) - lost, len(failed), lost, failure, plan.max_error_rate, share)
 
 
 def _share_lost(failed: Iterable[Key], n_docs: int) -> float:
-    """The share of documents that a failed row of log-probabilities loses, for the kind that loses most."""
+    """The share of documents that a failed row of log-probabilities loses, for the kind that
+    loses most.
+    """
     lost = Counter(kind for _, kind in {(doc_id, kind) for doc_id, kind, _, _ in failed})
     return max((n / n_docs for kind, n in lost.items() if kind != Kind.GENERATE.value), default=0.0)
 
@@ -233,13 +283,25 @@ def _document_order(item: Prepared, run_folder: Run, model: str) -> list[str]:
     if not run_folder.docs_file(model, item.cell.name).exists():
         return ours
     known = set(ours)
-    return ours + [s.doc.id for s in doc_store.read_docs(run_folder, model, item.cell.name) if s.doc.id not in known]
+    return ours + [
+        s.doc.id
+        for s in doc_store.read_docs(run_folder, model, item.cell.name)
+        if s.doc.id not in known
+    ]
 
 
 def _ask_missing(
-    plan: Plan, item: Prepared, missing: Sequence[Key], writer: Writer, progress: Progress, log: TaskLog
+    plan: Plan,
+    item: Prepared,
+    missing: Sequence[Key],
+    writer: Writer,
+    progress: Progress,
+    log: TaskLog,
 ) -> str | None:
-    """Start the engine, fix the content, send the requests. The reason where the engine gave up, else None."""
+    """Start the engine, fix the content, send the requests.
+
+    The reason where the engine gave up, else None.
+    """
     cell = item.cell
     if writer.stored_keys():
         progress.note(f"{cell.name}: {len(missing)} rows to ask for, {_loading(plan)}")
@@ -262,11 +324,15 @@ def _ask_missing(
 def requests_of(item: Prepared, keys: Sequence[Key]) -> Iterator[Request]:
     """The requests that bring these keys, in the order of the documents."""
     seed = partial(document_seed, item.cell.sampling.seed)
-    return prompt.requests(item.docs, item.asked, item.cell, keys, seed, _is_single_token(item.cell))
+    return prompt.requests(
+        item.docs, item.asked, item.cell, keys, seed, _is_single_token(item.cell)
+    )
 
 
 def _is_single_token(cell: Cell) -> bool:
-    """Whether every metric that reads log-likelihoods wants choices of one token, and none reads whole texts."""
+    """Whether every metric that reads log-likelihoods wants choices of one token, and none reads
+    whole texts.
+    """
     metrics = [METRICS.get(m.key) for m in cell.metrics]
     return all(m.is_single_token for m in metrics if m.reads is not Kind.GENERATE)
 
@@ -276,19 +342,24 @@ def _sink(writer: Writer, handle: TaskProgress, log: TaskLog) -> Callable[[Reply
         writer.append(reply)
         handle.advance(reply)
         if reply.is_failure:
-            log.line(f"{reply.doc_id} {reply.kind} {reply.index}: {reply.error_type}: {reply.error_message}")
+            log.line(
+                f"{reply.doc_id} {reply.kind} {reply.index}: {reply.error_type}: "
+                f"{reply.error_message}"
+            )
 
     return store
 
 
 def _refuse_other_content(item: Prepared, content: Mapping[str, str], writer: Writer) -> None:
-    """Fault where stored rows came from another dataset, model or engine; else the content goes into the files."""
+    """Fault where stored rows came from another dataset, model or engine; else the content goes
+    into the files.
+    """
     cell, stored = item.cell, json.loads(writer.stored_metadata.get("content", "{}"))
     lines = _changes(cell, stored, content)
     if lines and writer.stored_keys():
         raise Fault(
-            f"Task {cell.name}: the stored rows were made of other content ({'; '.join(lines)}). Rows of the two do not "
-            "mix: start a new run without --resume."
+            f"Task {cell.name}: the stored rows were made of other content ({'; '.join(lines)}). "
+            "Rows of the two do not mix: start a new run without --resume."
         )
     stored_n = writer.stored_metadata.get("n", "")
     writer.describe(
@@ -311,18 +382,26 @@ def _changes(cell: Cell, stored: Mapping[str, str], content: Mapping[str, str]) 
 
 
 def _store_docs(plan: Plan, item: Prepared, backend: Backend, writer: Writer) -> None:
-    """Write the documents with their rendered prompts. Fault where a stored document has changed since."""
+    """Write the documents with their rendered prompts.
+
+    Fault where a stored document has changed since.
+    """
     cell, run_folder, model = item.cell, writer.run, plan.model.name
     stored = {}
     if run_folder.docs_file(model, cell.name).exists():
         stored = {s.doc.id: s for s in doc_store.read_docs(run_folder, model, cell.name)}
     first_keys = [prompt.keys_of(cell, doc)[0] for doc in item.docs]
     prompts = {r.doc_id: backend.render(r) for r in requests_of(item, first_keys)}
-    changed = [d.id for d in item.docs if d.id in stored and stored[d.id].prompt not in (None, prompts[d.id])]
+    changed = [
+        d.id
+        for d in item.docs
+        if d.id in stored and stored[d.id].prompt not in (None, prompts[d.id])
+    ]
     if changed and writer.stored_keys():
         raise Fault(
-            f"Task {cell.name}: the prompts of {len(changed)} stored documents have changed ({', '.join(changed[:5])}). "
-            "Rows of the two do not mix: start a new run without --resume."
+            f"Task {cell.name}: the prompts of {len(changed)} stored documents have changed "
+            f"({', '.join(changed[:5])}). Rows of the two do not mix: start a new run without "
+            "--resume."
         )
     metadata = {"ask_id": cell.ask_id, "dataset": item.digest}
     everything = list(item.docs) + [s.doc for i, s in stored.items() if i not in prompts]

@@ -25,7 +25,8 @@ SHORTEST_NAME = 8
 class TaskProgress:
     """Counters of one task. Rows that were there before (`done`) count as done, never in a rate.
 
-    The clock starts when the task is made, so make it when its requests start. `advance` only adds to counters.
+    The clock starts when the task is made, so make it when its requests start. `advance` only adds
+    to counters.
     """
 
     __slots__ = (
@@ -78,7 +79,9 @@ class TaskProgress:
         return (self._owner.clock() if self.ended_s is None else self.ended_s) - self.started_s
 
     def parts(self) -> tuple[str, str, str, str, str]:
-        """(128/1319, 3 failed, 4.2 rows/s, 410 tokens/s, 0:04:43 left); empty where nothing is to be said."""
+        """(128/1319, 3 failed, 4.2 rows/s, 410 tokens/s, 0:04:43 left); empty where nothing is
+        to be said.
+        """
         elapsed = self.elapsed_s
         rate = self.rows / elapsed if elapsed > 0 else 0.0
         left = self.total - self.done
@@ -102,10 +105,11 @@ class TaskProgress:
 class Progress:
     """Shows how far inference is; used as a context manager, from one thread.
 
-    stream: where to (default stderr). On a terminal, bars of the open tasks stand below the text and ended tasks
-    become lines above them; else the lines of tasks that moved are written at most every `interval_s` seconds.
-    on_count: called with (task, done, total) when a task starts and after each row, to keep the counts elsewhere.
-    Leaving the context, also by an interrupt, closes every task and gives the terminal back.
+    stream: where to (default stderr). On a terminal, bars of the open tasks stand below the text
+    and ended tasks become lines above them; else the lines of tasks that moved are written at most
+    every `interval_s` seconds. on_count: called with (task, done, total) when a task starts and
+    after each row, to keep the counts elsewhere. Leaving the context, also by an interrupt, closes
+    every task and gives the terminal back.
     """
 
     def __init__(
@@ -142,7 +146,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             for task in list(self._tasks):
@@ -153,7 +160,10 @@ class Progress:
                 self._live = None
 
     def task(self, name: str, total: int, done: int = 0) -> TaskProgress:
-        """Start a task of `total` rows of which `done` are stored already. One with nothing to do ends at once."""
+        """Start a task of `total` rows of which `done` are stored already.
+
+        One with nothing to do ends at once.
+        """
         handle = TaskProgress(self, name, total, done)
         self._tasks.append(handle)
         self.counted(handle)
@@ -194,10 +204,13 @@ class Progress:
                 self._stream.write(line + "\n")
                 self._stream.flush()
         except OSError:
-            self._is_live = True  # nobody reads any more (terminal or pipe gone): the run goes on, silently
+            # nobody reads any more (terminal or pipe gone): the run goes on, silently
+            self._is_live = True
 
     def _bars(self) -> RenderableType:
-        """One line per open task, without tokens/s where room is short; called by the refreshing thread."""
+        """One line per open task, without tokens/s where room is short; called by the refreshing
+        thread.
+        """
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
@@ -211,7 +224,9 @@ class Progress:
             if room >= SHORTEST_NAME:
                 break
         grid: Any = Table.grid(padding=(0, 1), expand=True)
-        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(SHORTEST_NAME, min(24, room)))
+        grid.add_column(
+            no_wrap=True, overflow="ellipsis", max_width=max(SHORTEST_NAME, min(24, room))
+        )
         grid.add_column(ratio=1)
         for number in numbers:
             grid.add_column(no_wrap=True, justify="right", min_width=number)
@@ -223,7 +238,9 @@ class Progress:
 
 
 def _short(number: float) -> str:
-    return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 0.1 else f"{number:.3f}"
+    return (
+        f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 0.1 else f"{number:.3f}"
+    )
 
 
 def clock_text(seconds: float) -> str:

@@ -1,4 +1,7 @@
-"""Turn saved rows into numbers: rows -> verdict per sample -> statistics per document -> estimate. All are stored."""
+"""Turn saved rows into numbers: rows -> verdict per sample -> statistics per document -> estimate.
+
+All are stored.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,15 @@ from evalrun.store.layout import Run
 from evalrun.types import Cell, Counts, Doc, Kind, MetricPlan, Plan, Record, Status
 
 
-def run(plan: Plan, outcomes: Sequence[tuple[str, str]] = (), is_debug: bool = False) -> tuple[Record, ...]:
+def run(
+    plan: Plan, outcomes: Sequence[tuple[str, str]] = (), is_debug: bool = False
+) -> tuple[Record, ...]:
     """Score every cell of the plan from its saved rows; one Record per cell, in order.
 
-    outcomes: (task, reason) of cells that inference could not do. A cell with missing rows is not scored: in
-    eval that is a Fault, else its record says so. Writes verdicts, statistics and results.
+    Args:
+        outcomes: (task, reason) of cells that inference could not do. A cell with missing rows is
+            not scored: in eval that is a Fault, else its record says so. Writes verdicts,
+            statistics and results.
     """
     run_folder = Run(Path(plan.run_dir))
     reasons = dict(outcomes)
@@ -44,27 +51,42 @@ def run(plan: Plan, outcomes: Sequence[tuple[str, str]] = (), is_debug: bool = F
 
 
 def check_packages(plan: Plan) -> None:
-    """Fault for a metric or scorer of the plan whose package is not installed. Imports none of them."""
+    """Fault for a metric or scorer of the plan whose package is not installed.
+
+    Imports none of them.
+    """
     for cell in plan.cells:
         for item in cell.metrics:
             metric, scorer = _metric_of(item, cell)
-            needed = dict.fromkeys((*metric.packages, *(scorer.packages if scorer is not None else ())))
+            needed = dict.fromkeys(
+                (*metric.packages, *(scorer.packages if scorer is not None else ()))
+            )
             missing = [package for package in needed if find_spec(package) is None]
             if missing:
                 names = " ".join(missing)
                 raise Fault(
-                    f"Metric {item.key} of task {cell.name} needs {names}, not installed here: pip install {names}. "
-                    "Nothing was asked or scored; --mode infer alone does not need it."
+                    f"Metric {item.key} of task {cell.name} needs {names}, not installed here: pip "
+                    f"install {names}. Nothing was asked or scored; --mode infer alone does not "
+                    "need it."
                 )
 
 
-def _score_cell(plan: Plan, run_folder: Run, cell: Cell, reason: str | None, log: TaskLog) -> Record:
+def _score_cell(
+    plan: Plan, run_folder: Run, cell: Cell, reason: str | None, log: TaskLog
+) -> Record:
     started = perf_counter()
     model = plan.model.name
     blank = Record(
-        model=model, task=cell.name, version=cell.version, mode=mode_of(cell), state="failed", reason=reason,
-        log=_log_name(run_folder, "infer", model, cell), n_docs=0, n=cell.n,
-    )  # fmt: skip
+        model=model,
+        task=cell.name,
+        version=cell.version,
+        mode=mode_of(cell),
+        state="failed",
+        reason=reason,
+        log=_log_name(run_folder, "infer", model, cell),
+        n_docs=0,
+        n=cell.n,
+    )
     saved = saved_rows.read(plan, run_folder, cell, reason)
     if saved is None:
         record = replace(blank, reason=reason or "nothing was asked")
@@ -73,11 +95,15 @@ def _score_cell(plan: Plan, run_folder: Run, cell: Cell, reason: str | None, log
         text = saved_rows.hole_text(cell, saved, reason)
         record = replace(blank, state="missing", reason=text, n_docs=len(saved.docs), counts=counts)
     else:
-        record = _from_rows(plan, run_folder, cell, replace(blank, n_docs=len(saved.docs)), saved, log)
+        record = _from_rows(
+            plan, run_folder, cell, replace(blank, n_docs=len(saved.docs)), saved, log
+        )
     results.write_record(run_folder, record)
     results.write_times(run_folder, model, cell.name, {"score_s": perf_counter() - started})
     for estimate in record.estimates:
-        log.line(f"{estimate.display} = {estimate.value} +- {estimate.stderr}  {estimate.signature}")
+        log.line(
+            f"{estimate.display} = {estimate.value} +- {estimate.stderr}  {estimate.signature}"
+        )
     log.line(f"{record.state}: {record.reason or 'all rows scored'}")
     return record
 
@@ -91,7 +117,9 @@ def mode_of(cell: Cell) -> str:
     return MODES[METRICS.get(cell.metrics[0].key).reads]
 
 
-def _from_rows(plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: Saved, log: TaskLog) -> Record:
+def _from_rows(
+    plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: Saved, log: TaskLog
+) -> Record:
     model = plan.model.name
     judged: dict[str, Judged] = {}
     scored: list[Scored] = []
@@ -130,7 +158,9 @@ def _metric_of(item: MetricPlan, cell: Cell) -> tuple[Metric, Scorer | None]:
     return metric, make_scorer(metric.scorer, cell.extract, where=f"task {cell.name}")
 
 
-def _write_statistics(run_folder: Run, model: str, cell: Cell, docs: Sequence[Doc], scored: Sequence[Scored]) -> None:
+def _write_statistics(
+    run_folder: Run, model: str, cell: Cell, docs: Sequence[Doc], scored: Sequence[Scored]
+) -> None:
     columns: dict[str, Sequence[object]] = {"doc_id": [d.id for d in docs]}
     for item in scored:
         for name, values in item.columns_over_all().items():
@@ -139,13 +169,19 @@ def _write_statistics(run_folder: Run, model: str, cell: Cell, docs: Sequence[Do
 
 
 def _record(
-    plan: Plan, cell: Cell, blank: Record, saved: Saved, judged: dict[str, Judged], scored: Sequence[Scored]
+    plan: Plan,
+    cell: Cell,
+    blank: Record,
+    saved: Saved,
+    judged: dict[str, Judged],
+    scored: Sequence[Scored],
 ) -> Record:
     flat = [s for rows in saved.statuses.values() for row in rows for s in row]
     n_failed = saved.n_failed
     lacking = [item for item in scored if _is_lacking(item, plan.max_error_rate)]
     n_unscored = max(
-        [j.n_unscored for j in judged.values()] + [item.n_error - item.n_failed for item in scored], default=0
+        [j.n_unscored for j in judged.values()] + [item.n_error - item.n_failed for item in scored],
+        default=0,
     )
     counts = Counts(
         n_error=n_failed + n_unscored,
@@ -160,11 +196,17 @@ def _record(
     elif n_failed:
         log = blank.log
     if lacking or counts.n_error > plan.max_error_rate * saved.n_rows:
-        state, reason = "incomplete", _too_many(n_failed, n_unscored, saved.n_rows, len(flat), lacking)
+        state, reason = (
+            "incomplete",
+            _too_many(n_failed, n_unscored, saved.n_rows, len(flat), lacking),
+        )
         reason += f", more than max_error_rate={plan.max_error_rate:g} allows"
         reason += "; --resume asks for the failed ones again" if n_failed else ""
     if wrong := contradictions(scored):
-        state, reason = "failed", f"numbers contradict each other, which is a fault of evalrun: {'; '.join(wrong)}"
+        state, reason = (
+            "failed",
+            f"numbers contradict each other, which is a fault of evalrun: {'; '.join(wrong)}",
+        )
     return replace(
         blank,
         state=state,
@@ -174,19 +216,27 @@ def _record(
         estimates=tuple(
             e
             for item in scored
-            for e in estimates_of(item, cell.ask_id, saved.statuses[item.metric.reads], saved.is_prefix)
+            for e in estimates_of(
+                item, cell.ask_id, saved.statuses[item.metric.reads], saved.is_prefix
+            )
         ),
         notes=(*saved.remarks, *_notes(plan, cell, scored)),
-        consistency=consistency_of(scored, cell.ask_id, len(saved.docs) if saved.is_prefix else None),
+        consistency=consistency_of(
+            scored, cell.ask_id, len(saved.docs) if saved.is_prefix else None
+        ),
     )
 
 
 def _is_lacking(item: Scored, rate: float) -> bool:
-    """Whether a metric of log-probabilities lacks too many documents: one failed choice of many loses its document."""
+    """Whether a metric of log-probabilities lacks too many documents: one failed choice of many
+    loses its document.
+    """
     return item.metric.reads is not Kind.GENERATE and item.n_error > rate * len(item.docs)
 
 
-def _too_many(n_failed: int, n_unscored: int, n_rows: int, n_samples: int, lacking: Sequence[Scored]) -> str:
+def _too_many(
+    n_failed: int, n_unscored: int, n_rows: int, n_samples: int, lacking: Sequence[Scored]
+) -> str:
     parts = [f"{n_failed} of {n_rows} requests failed"] if n_failed else []
     parts += [f"{n_unscored} of {n_samples} samples could not be scored"] if n_unscored else []
     worst = max(lacking, key=lambda item: item.n_error, default=None)
@@ -201,16 +251,23 @@ def _notes(plan: Plan, cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
         missing = len(item.docs) - item.n_scored
         if missing:
             notes.append(
-                f"{item.plan.key}: {missing} of {len(item.docs)} documents could not be scored and are left out"
+                f"{item.plan.key}: {missing} of {len(item.docs)} documents could not be scored and "
+                "are left out"
             )
     if cell.n > 1 and cell.sampling.temperature == 0:
-        notes.append(f"n={cell.n} samples at temperature 0: equal samples, pass@k says no more than one sample")
+        notes.append(
+            f"n={cell.n} samples at temperature 0: equal samples, pass@k says no more than one "
+            "sample"
+        )
     notes += no_verdicts(cell)
     said = {"num_return_sequences": plan.num_return_sequences or 1, **dict(cell.task_params)}
     if Kind.GENERATE.value not in cell.kinds:
         many = [f"{name}={value}" for name, value in said.items() if value != 1]
         if many:
             draw = "draws" if len(many) == 1 else "draw"
-            notes.append(f"{' and '.join(many)} {draw} samples; log-probabilities are asked once per choice or text")
+            notes.append(
+                f"{' and '.join(many)} {draw} samples; log-probabilities are asked once per choice "
+                "or text"
+            )
     notes += remarks_of(scored, cell.name)
     return tuple(notes)

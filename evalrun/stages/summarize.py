@@ -1,6 +1,7 @@
 """Records to the summary: a tidy CSV for programs, Markdown and text for people.
 
-Full precision and unscaled units in the CSV; rounded, in percent, with marks and notes in the others.
+Full precision and unscaled units in the CSV; rounded, in percent, with marks and notes in the
+others.
 """
 
 from __future__ import annotations
@@ -47,7 +48,18 @@ __all__ = [
 TEXTS = ("dataset", "version", "metric", "mode", "model", "unit", "signature")
 FLOATS = ("value", "stderr", "ci_low", "ci_high")
 COLUMNS = (
-    *("dataset", "version", "metric", "mode", "model", "value", "unit", "stderr", "ci_low", "ci_high"),
+    *(
+        "dataset",
+        "version",
+        "metric",
+        "mode",
+        "model",
+        "value",
+        "unit",
+        "stderr",
+        "ci_low",
+        "ci_high",
+    ),
     *("n_docs", "n", "n_scored", "n_error", "n_truncated", "n_unparsed", "signature"),
 )
 
@@ -55,9 +67,9 @@ COLUMNS = (
 def tidy(records: Sequence[Record]) -> list[dict[str, Any]]:
     """One row per (dataset, metric, model), keys COLUMNS; None is absent.
 
-    Values keep their unit and full precision. Datasets, metrics and models stand in the order of the records. A
-    failed or missing task has a row for each metric that another model reports, else one with metric `-`; both
-    without a value. A metric that a model does not report has no row.
+    Values keep their unit and full precision. Datasets, metrics and models stand in the order of
+    the records. A failed or missing task has a row for each metric that another model reports, else
+    one with metric `-`; both without a value. A metric that a model does not report has no row.
     """
     rows = []
     for block in blocks(records):
@@ -93,10 +105,11 @@ def _tidy_row(record: Record, row: MetricRow, e: Estimate | None) -> dict[str, A
 
 
 def csv_text(records: Sequence[Record]) -> str:
-    """The tidy rows as RFC 4180: lines end in CR LF, fields are quoted where they must be, absent is empty.
+    """The tidy rows as RFC 4180: lines end in CR LF, fields are quoted where they must be, absent
+    is empty.
 
-    Floats are written by `repr`, so reading gives the same number; not finite ones as nan, inf, -inf. A lone
-    surrogate, which no encoding can write, becomes its escape.
+    Floats are written by `repr`, so reading gives the same number; not finite ones as nan, inf,
+    -inf. A lone surrogate, which no encoding can write, becomes its escape.
     """
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\r\n")
@@ -105,13 +118,22 @@ def csv_text(records: Sequence[Record]) -> str:
     return out.getvalue().encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def write_summary(summary_dir: Path, records: Sequence[Record], settings: SummarySettings, stamp: str) -> list[Path]:
-    """Write summary_<stamp>.csv, .md and .txt; `<stamp>_2` (and so on) where one of them exists. Their paths.
+def write_summary(
+    summary_dir: Path, records: Sequence[Record], settings: SummarySettings, stamp: str
+) -> list[Path]:
+    """Write summary_<stamp>.csv, .md and .txt; `<stamp>_2` (and so on) where one of them exists.
 
-    Nothing is ever overwritten, also when two processes write at once: the name is claimed by a folder that lives
-    as long as the writing. Each file appears whole. TaskFailure where nothing can be written.
+    Their paths.
+
+    Nothing is ever overwritten, also when two processes write at once: the name is claimed by a
+    folder that lives as long as the writing. Each file appears whole. TaskFailure where nothing can
+    be written.
     """
-    texts = {"csv": csv_text(records), "md": md_text(records, settings), "txt": txt_text(records, settings)}
+    texts = {
+        "csv": csv_text(records),
+        "md": md_text(records, settings),
+        "txt": txt_text(records, settings),
+    }
     for number in itertools.count(1):
         stem = f"summary_{stamp}" if number == 1 else f"summary_{stamp}_{number}"
         paths = [summary_dir / f"{stem}.{ending}" for ending in texts]
@@ -125,7 +147,9 @@ def write_summary(summary_dir: Path, records: Sequence[Record], settings: Summar
 
 @contextmanager
 def _claimed(claim: Path) -> Iterator[bool]:
-    """True for the one process that holds the folder `claim`, which lives as long as the context."""
+    """True for the one process that holds the folder `claim`, which lives as long as the
+    context.
+    """
     try:
         claim.parent.mkdir(parents=True, exist_ok=True)
         claim.mkdir()
@@ -133,7 +157,9 @@ def _claimed(claim: Path) -> Iterator[bool]:
         if claim.parent.is_dir():
             yield False
             return
-        raise Fault(f"{claim.parent} is not a folder, so no summary can be written there.") from None
+        raise Fault(
+            f"{claim.parent} is not a folder, so no summary can be written there."
+        ) from None
     except OSError as cause:
         raise cannot_write(claim.parent, cause) from cause
     try:
@@ -143,7 +169,9 @@ def _claimed(claim: Path) -> Iterator[bool]:
 
 
 def results_frame(records: Sequence[Record]) -> pd.DataFrame:
-    """The tidy rows as a DataFrame with columns COLUMNS: float64 (absent: NaN), Int64, and text (absent: None)."""
+    """The tidy rows as a DataFrame with columns COLUMNS: float64 (absent: NaN), Int64, and text
+    (absent: None).
+    """
     import pandas as pd
 
     rows = tidy(records)
@@ -155,7 +183,10 @@ def results_frame(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def run(run_folder: Run, records: Sequence[Record], settings: Mapping[str, Any]) -> list[Path]:
-    """Write a run's summary, its averages among it, and print its table. Returns the paths written."""
+    """Write a run's summary, its averages among it, and print its table.
+
+    Returns the paths written.
+    """
     return _show(run_folder.summary_dir, records, settings)
 
 
@@ -183,24 +214,33 @@ def stored_records(run_folder: Run, plan: Plan) -> list[Record]:
     found = [read_record(run_folder, plan.model.name, cell.name) for cell in plan.cells]
     records = [
         _with_note_of_fewer(
-            _with_note_of_old(record, plan.max_error_rate), doc_store.count(run_folder, record.model, record.task)
+            _with_note_of_old(record, plan.max_error_rate),
+            doc_store.count(run_folder, record.model, record.task),
         )
         for record in found
         if record is not None
     ]
     if not records:
-        raise Fault(f"{run_folder.path} has no results yet. Score it first: --mode eval --reuse {run_folder.path}.")
+        raise Fault(
+            f"{run_folder.path} has no results yet. Score it first: --mode eval --reuse "
+            f"{run_folder.path}."
+        )
     return records
 
 
 def _with_note_of_old(record: Record, max_error_rate: float) -> Record:
     """The record with a note on numbers that were scored while more samples had failed than now."""
     now = record.counts.n_error
-    old = [e.display for e in record.estimates if e.n_error > max(now, max_error_rate * e.n_docs * e.n)]
+    old = [
+        e.display for e in record.estimates if e.n_error > max(now, max_error_rate * e.n_docs * e.n)
+    ]
     if not old:
         return record
     names = ", ".join(dict.fromkeys(old))
-    note = f"{names}: scored before failed samples were asked again; --mode eval with these metrics scores them anew"
+    note = (
+        f"{names}: scored before failed samples were asked again; --mode eval with these metrics "
+        "scores them anew"
+    )
     return replace(record, notes=(*record.notes, note))
 
 

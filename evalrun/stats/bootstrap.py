@@ -1,8 +1,9 @@
 """Bootstrap: resample documents with replacement, recompute, look at the spread (Efron 1979).
 
-stderr is the standard deviation (n - 1) of the replicates. Intervals: percentile, or BCa (Efron 1987, bias-corrected
-and accelerated). What is resampled is the matrix of statistics, never an answer: a formula over sums costs one matrix
-product per chunk of draws. Where documents come in clusters, whole clusters are drawn.
+stderr is the standard deviation (n - 1) of the replicates. Intervals: percentile, or BCa (Efron
+1987, bias-corrected and accelerated). What is resampled is the matrix of statistics, never an
+answer: a formula over sums costs one matrix product per chunk of draws. Where documents come in
+clusters, whole clusters are drawn.
 """
 
 from __future__ import annotations
@@ -19,15 +20,24 @@ Ints: TypeAlias = NDArray[np.int64]
 
 DRAWS = 1000
 CELLS = 1 << 21
-"""Draws are made in chunks of at most this many drawn documents (16 MB of weights), one draw at least."""
+"""Draws are made in chunks of at most this many drawn documents (16 MB of weights), one draw at
+least.
+"""
 
 
 def replicates_of_sums(
-    rows: Floats, of_sums: Callable[[Floats], Floats], draws: int = DRAWS, seed: int = 0, codes: Ints | None = None
+    rows: Floats,
+    of_sums: Callable[[Floats], Floats],
+    draws: int = DRAWS,
+    seed: int = 0,
+    codes: Ints | None = None,
 ) -> Floats:
     """of_sums of `draws` resamples of `rows` [documents, columns]: float64 [draws].
 
-    codes: cluster of each document. The stream depends on the seed only, not on the chunks. ValueError for no row.
+    Args:
+        codes: cluster of each document. The stream depends on the seed only, not on the chunks.
+
+    ValueError for no row.
     """
     rows = np.asarray(rows, dtype=np.float64)
     if codes is not None:
@@ -43,7 +53,10 @@ def replicates_of_rows(
     seed: int = 0,
     codes: Ints | None = None,
 ) -> Floats:
-    """of_rows of `draws` resamples of the matrix's rows: float64 [draws]. OverflowError in a draw gives NaN there."""
+    """of_rows of `draws` resamples of the matrix's rows: float64 [draws].
+
+    OverflowError in a draw gives NaN there.
+    """
     size = len(next(iter(matrix.values())))
     groups = None if codes is None else _members(codes)
     found = []
@@ -64,15 +77,24 @@ def percentile_interval(replicates: Floats, level: float = 0.95) -> tuple[float,
     return _quantiles(replicates, (1 - level) / 2, (1 + level) / 2)
 
 
-def bca_interval(value: float, replicates: Floats, left_out: Floats, level: float = 0.95) -> tuple[float, float]:
+def bca_interval(
+    value: float, replicates: Floats, left_out: Floats, level: float = 0.95
+) -> tuple[float, float]:
     """The bias-corrected and accelerated interval.
 
-    value: of the whole sample; left_out: the values with one document (or cluster) left out each. NaN where a
-    number is not finite. Where all replicates lie on one side of the value the percentile interval stands.
+    Args:
+        value: of the whole sample.
+        left_out: the values with one document (or cluster) left out each. NaN where a number is not
+            finite. Where all replicates lie on one side of the value the percentile interval
+            stands.
     """
     below = float(np.mean(replicates < value) + np.mean(replicates == value) / 2)
     if not np.isfinite(left_out).all() or not 0 < below < 1:
-        return _quantiles(replicates if np.isfinite(left_out).all() else left_out, (1 - level) / 2, (1 + level) / 2)
+        return _quantiles(
+            replicates if np.isfinite(left_out).all() else left_out,
+            (1 - level) / 2,
+            (1 + level) / 2,
+        )
     normal = NormalDist()
     pull = left_out.mean() - left_out
     scale = 6.0 * float(np.sum(pull**2)) ** 1.5
@@ -85,7 +107,9 @@ def bca_interval(value: float, replicates: Floats, left_out: Floats, level: floa
     return _quantiles(replicates, *ends)
 
 
-def left_out_of_sums(rows: Floats, of_sums: Callable[[Floats], Floats], codes: Ints | None = None) -> Floats:
+def left_out_of_sums(
+    rows: Floats, of_sums: Callable[[Floats], Floats], codes: Ints | None = None
+) -> Floats:
     """of_sums with each document (or cluster) left out in turn."""
     rows = np.asarray(rows, dtype=np.float64)
     if codes is not None:
@@ -94,14 +118,18 @@ def left_out_of_sums(rows: Floats, of_sums: Callable[[Floats], Floats], codes: I
 
 
 def left_out_of_rows(
-    matrix: Mapping[str, NDArray[Any]], of_rows: Callable[[dict[str, NDArray[Any]]], float], codes: Ints | None = None
+    matrix: Mapping[str, NDArray[Any]],
+    of_rows: Callable[[dict[str, NDArray[Any]]], float],
+    codes: Ints | None = None,
 ) -> Floats:
     """of_rows with each document (or cluster) left out in turn."""
     size = len(next(iter(matrix.values())))
     members = _members(np.arange(size) if codes is None else codes)
     found = []
     for group in members:
-        found.append(_value(of_rows, {name: np.delete(column, group) for name, column in matrix.items()}))
+        found.append(
+            _value(of_rows, {name: np.delete(column, group) for name, column in matrix.items()})
+        )
     return np.asarray(found, dtype=np.float64)
 
 
@@ -118,7 +146,11 @@ def _drawn(size: int, draws: int, seed: int) -> Iterator[Ints]:
 def _weights(drawn: Ints, size: int) -> Floats:
     """How often each row was drawn: multinomial weights [draws, size]."""
     shifted = (drawn + np.arange(len(drawn))[:, None] * size).ravel()
-    return np.bincount(shifted, minlength=len(drawn) * size).reshape(len(drawn), size).astype(np.float64)
+    return (
+        np.bincount(shifted, minlength=len(drawn) * size)
+        .reshape(len(drawn), size)
+        .astype(np.float64)
+    )
 
 
 def _sums_by(codes: Ints, rows: Floats) -> Floats:
@@ -130,7 +162,9 @@ def _members(codes: Ints) -> list[Ints]:
     return np.split(order, np.cumsum(np.bincount(codes))[:-1])
 
 
-def _value(of_rows: Callable[[dict[str, NDArray[Any]]], float], matrix: dict[str, NDArray[Any]]) -> float:
+def _value(
+    of_rows: Callable[[dict[str, NDArray[Any]]], float], matrix: dict[str, NDArray[Any]]
+) -> float:
     try:
         return float(of_rows(matrix))
     except OverflowError:

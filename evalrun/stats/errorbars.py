@@ -1,9 +1,10 @@
 """Error bars of a mean over documents.
 
-stderr = s / sqrt(N) with s from N - 1 (the central limit theorem over documents; Miller 2024, arXiv 2411.00640), or
-over clusters of documents (evalrun.stats.clustered). Interval: Wilson's score interval (Wilson 1927) where every
-value is 0 or 1, over clusters with n_eff = p(1-p)/stderr^2 and the number of clusters where the stderr is 0; else
-Student's t, cut to [0, 1] where the values cannot leave it. NaN is never dropped: it gives NaN.
+stderr = s / sqrt(N) with s from N - 1 (the central limit theorem over documents; Miller 2024, arXiv
+2411.00640), or over clusters of documents (evalrun.stats.clustered). Interval: Wilson's score
+interval (Wilson 1927) where every value is 0 or 1, over clusters with n_eff = p(1-p)/stderr^2 and
+the number of clusters where the stderr is 0; else Student's t, cut to [0, 1] where the values
+cannot leave it. NaN is never dropped: it gives NaN.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ Values: TypeAlias = NDArray[np.float64] | Sequence[float]
 class MeanError:
     """A mean with its error. None is absent.
 
-    method: `clt+wilson`, `clt+t`, `clustered+wilson`, `clustered+t`, `wilson` (no stderr, one document or cluster)
-    or `none`.
+    Attributes:
+        method: `clt+wilson`, `clt+t`, `clustered+wilson`, `clustered+t`, `wilson` (no stderr, one
+            document or cluster) or `none`.
     """
 
     value: float
@@ -38,7 +40,10 @@ class MeanError:
 
 
 def mean_stderr(values: Values) -> float | None:
-    """s / sqrt(N), s with N - 1. None for one value; NaN where a value is NaN; ValueError for none."""
+    """s / sqrt(N), s with N - 1.
+
+    None for one value; NaN where a value is NaN; ValueError for none.
+    """
     array = _floats(values)
     if array.size == 1:
         return None
@@ -47,11 +52,18 @@ def mean_stderr(values: Values) -> float | None:
     return float(np.std(array, ddof=1) / math.sqrt(array.size))
 
 
-def wilson(successes: float, n: float, level: float = 0.95, quantile: float | None = None) -> tuple[float, float]:
+def wilson(
+    successes: float, n: float, level: float = 0.95, quantile: float | None = None
+) -> tuple[float, float]:
     """Wilson's score interval for successes / n, within [0, 1].
 
-    (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n). n may be an effective number of documents.
-    quantile: stands for the normal z. ValueError unless 0 <= successes <= n and n > 0.
+    (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n). n may be an effective number of
+    documents.
+
+    Args:
+        quantile: stands for the normal z.
+
+    ValueError unless 0 <= successes <= n and n > 0.
     """
     if n <= 0 or not 0 <= successes <= n:
         raise ValueError(f"need 0 <= successes <= n and n > 0, got {successes} of {n}")
@@ -65,7 +77,13 @@ def wilson(successes: float, n: float, level: float = 0.95, quantile: float | No
 
 
 def t_interval(mean: float, stderr: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """mean +- t(n - 1) * stderr, Student's t, two-sided. n: documents, or clusters. ValueError for n < 2."""
+    """mean +- t(n - 1) * stderr, Student's t, two-sided.
+
+    Args:
+        n: documents, or clusters.
+
+    ValueError for n < 2.
+    """
     half = t_quantile(n, level) * stderr
     return mean - half, mean + half
 
@@ -80,13 +98,19 @@ def t_quantile(n: int, level: float = 0.95) -> float:
 
 
 def mean_error(
-    values: Values, is_bounded: bool = True, level: float = 0.95, codes: NDArray[np.int64] | None = None
+    values: Values,
+    is_bounded: bool = True,
+    level: float = 0.95,
+    codes: NDArray[np.int64] | None = None,
 ) -> MeanError:
     """The mean of per-document values with stderr and interval.
 
-    is_bounded: the values lie in [0, 1] by definition. codes: cluster of each document, from 0 without gaps; None:
-    all are independent. Binary values get Wilson's interval at every N, one document included; one document (or
-    one cluster) that is not binary has neither stderr nor interval. NaN gives NaN throughout.
+    Args:
+        is_bounded: the values lie in [0, 1] by definition.
+        codes: cluster of each document, from 0 without gaps; None: all are independent. Binary
+            values get Wilson's interval at every N, one document included; one document (or one
+            cluster) that is not binary has neither stderr nor interval. NaN gives NaN throughout.
+
     ValueError for no value, or where a bounded one lies outside [0, 1].
     """
     array = _floats(values)
@@ -99,8 +123,12 @@ def mean_error(
     if is_bounded and (array.min() < 0 or array.max() > 1):
         raise ValueError(f"values outside [0, 1]: {array.min()} to {array.max()}")
     if is_bounded and bool(np.all((array == 0) | (array == 1))):
-        low, high = _binary_interval(value, stderr, array.size, None if codes is None else units, level)
-        return MeanError(value, stderr, low, high, "wilson" if stderr is None else f"{family}+wilson")
+        low, high = _binary_interval(
+            value, stderr, array.size, None if codes is None else units, level
+        )
+        return MeanError(
+            value, stderr, low, high, "wilson" if stderr is None else f"{family}+wilson"
+        )
     if stderr is None:
         return MeanError(value, None, None, None, "none")
     low, high = t_interval(value, stderr, units, level)
@@ -112,7 +140,9 @@ def mean_error(
 def _binary_interval(
     share: float, stderr: float | None, n: int, clusters: int | None, level: float
 ) -> tuple[float, float]:
-    """Wilson's interval; over clusters with n_eff = p(1-p)/stderr^2 (their number where there is no spread) and t."""
+    """Wilson's interval; over clusters with n_eff = p(1-p)/stderr^2 (their number where there is
+    no spread) and t.
+    """
     if clusters is None:
         return wilson(float(round(share * n)), n, level)
     n_eff = share * (1 - share) / stderr**2 if stderr else float(clusters)
@@ -121,7 +151,10 @@ def _binary_interval(
 
 
 def group_stderr(stderrs: Sequence[float | None]) -> float | None:
-    """sqrt(sum se^2) / K: stderr of the plain mean of K independent estimates. None where a member has none."""
+    """sqrt(sum se^2) / K: stderr of the plain mean of K independent estimates.
+
+    None where a member has none.
+    """
     known = [stderr for stderr in stderrs if stderr is not None]
     if not stderrs or len(known) < len(stderrs):
         return None

@@ -1,13 +1,14 @@
 """Rerun error: how much a number would change if the same questions were asked again.
 
-A document's value is the mean over all k-subsets of its n samples of a gain h(J), J the correct ones of the subset:
-a U-statistic (Hoeffding 1948). Its variance over fresh samples has the unbiased estimate
+A document's value is the mean over all k-subsets of its n samples of a gain h(J), J the correct
+ones of the subset: a U-statistic (Hoeffding 1948). Its variance over fresh samples has the unbiased
+estimate
 
     v = U^2 - E[h(J1) h(J2)],  J1 and J2 the correct ones of two disjoint draws of k out of the n,
 
-which exists for n >= 2k. For pass@k that is q^2 - C(n-c, 2k)/C(n, 2k) with q = C(n-c, k)/C(n, k); for the share of
-correct samples p(1-p)/(n-1). Over N documents the rerun stderr of their mean is sqrt(sum v)/N. All of these return
-NaN where n < 2k: not estimable.
+which exists for n >= 2k. For pass@k that is q^2 - C(n-c, 2k)/C(n, 2k) with q = C(n-c, k)/C(n, k);
+for the share of correct samples p(1-p)/(n-1). Over N documents the rerun stderr of their mean is
+sqrt(sum v)/N. All of these return NaN where n < 2k: not estimable.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evalrun.stats.sampling import EXACT_N, Floats, check_counts, integers, law, least_correct, per_combination
+from evalrun.stats.sampling import (
+    EXACT_N,
+    Floats,
+    check_counts,
+    integers,
+    law,
+    least_correct,
+    per_combination,
+)
 
 Law: TypeAlias = Callable[[int, int, int], float]
 
@@ -28,7 +37,10 @@ _NOISE = 1e-14  # of a difference of two floats below 1
 
 
 def rerun_stderr(variances: ArrayLike) -> float | None:
-    """sqrt(sum v) / N. None where it cannot be estimated for some document. ValueError for no document."""
+    """sqrt(sum v) / N.
+
+    None where it cannot be estimated for some document. ValueError for no document.
+    """
     array = np.asarray(variances, dtype=np.float64)
     if array.size == 0:
         raise ValueError("no document")
@@ -37,7 +49,9 @@ def rerun_stderr(variances: ArrayLike) -> float | None:
 
 
 def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    """q^2 - C(n-c, 2k)/C(n, 2k), q = C(n-c, k)/C(n, k). [documents], NaN where n < 2k; ValueError as `tail`."""
+    """q^2 - C(n-c, 2k)/C(n, 2k), q = C(n-c, k)/C(n, k). [documents], NaN where n < 2k;
+    ValueError as `tail`.
+    """
     return _variances(n, np.asarray(n) - np.asarray(c), k, _all_of)
 
 
@@ -115,7 +129,9 @@ def _gain_variance(n: int, c: int, k: int, gain: tuple[int, ...]) -> float:
 def _ways(n: int, c: int, k: int, gain: tuple[int, ...]) -> int:
     """Sum of the gain over all k-subsets."""
     low, high = max(0, k - (n - c)), min(c, k)
-    return sum(gain[j] * math.comb(c, j) * math.comb(n - c, k - j) for j in range(low, high + 1) if gain[j])
+    return sum(
+        gain[j] * math.comb(c, j) * math.comb(n - c, k - j) for j in range(low, high + 1) if gain[j]
+    )
 
 
 def _gain_variance_float(n: int, c: int, k: int, gain: Floats) -> float:

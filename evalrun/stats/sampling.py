@@ -1,10 +1,11 @@
 """Repeated sampling: one hypergeometric law.
 
-Of n tries c are correct; k are drawn without replacement; J of them are correct. Then pass@k = P(J >= 1),
-pass^k = P(J = k), cons@k = P(J > k/2), G-Pass@k at a share t = P(J >= max(1, ceil(t k))), mG-Pass@k =
-2/k sum over i > ceil(k/2) of P(J >= i), avg@n = c/n. Sources: Chen et al. 2021 (arXiv 2107.03374) for pass@k;
-Yao et al. 2024 (arXiv 2406.12045) for pass^k; Liu et al. 2024 (arXiv 2412.13147) for G-Pass@k; cons@k is the strict
-majority of a k-subset in expectation, which at k = n is "more than half of the n are correct".
+Of n tries c are correct; k are drawn without replacement; J of them are correct. Then pass@k = P(J
+>= 1), pass^k = P(J = k), cons@k = P(J > k/2), G-Pass@k at a share t = P(J >= max(1, ceil(t k))),
+mG-Pass@k = 2/k sum over i > ceil(k/2) of P(J >= i), avg@n = c/n. Sources: Chen et al. 2021 (arXiv
+2107.03374) for pass@k; Yao et al. 2024 (arXiv 2406.12045) for pass^k; Liu et al. 2024 (arXiv
+2412.13147) for G-Pass@k; cons@k is the strict majority of a k-subset in expectation, which at k = n
+is "more than half of the n are correct".
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ _SLACK = 1e-9  # of a share times k, so that 0.6 * 5 is 3 and not 4
 def tail(n: ArrayLike, c: ArrayLike, k: ArrayLike, at_least: ArrayLike) -> Floats:
     """P(J >= at_least), J hypergeometric: correct ones among k of n tries, c of them correct.
 
-    Integers that broadcast, n >= 1, 0 <= c <= n, 1 <= k <= n, else ValueError; result in [0, 1], of the broadcast
-    shape. Absolute error below 1e-12 for n up to 10,000. Each distinct (n, c, k, at_least) is computed once.
+    Integers that broadcast, n >= 1, 0 <= c <= n, 1 <= k <= n, else ValueError; result in [0, 1], of
+    the broadcast shape. Absolute error below 1e-12 for n up to 10,000. Each distinct (n, c, k,
+    at_least) is computed once.
     """
-    columns = [integers(name, x) for name, x in (("n", n), ("c", c), ("k", k), ("at_least", at_least))]
+    columns = [
+        integers(name, x) for name, x in (("n", n), ("c", c), ("k", k), ("at_least", at_least))
+    ]
     check_counts(*columns[:3])
     return per_combination(columns, _tail_one)
 
@@ -52,12 +56,16 @@ def cons_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Floats:
 
 
 def g_pass_at_k(n: ArrayLike, c: ArrayLike, k: int, share: float) -> Floats:
-    """P(J >= max(1, ceil(share * k))): at least this share of k tries is correct. share in [0, 1]. As `tail`."""
+    """P(J >= max(1, ceil(share * k))): at least this share of k tries is correct. share in [0,
+    1]. As `tail`.
+    """
     return tail(n, c, k, least_correct(k, share))
 
 
 def mg_pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    """2/k * sum over i = ceil(k/2)+1 .. k of P(J >= i). Range [0, 1]; 0 for k = 1. Errors as `tail`."""
+    """2/k * sum over i = ceil(k/2)+1 .. k of P(J >= i). Range [0, 1]; 0 for k = 1. Errors as
+    `tail`.
+    """
     total = np.zeros(np.broadcast_shapes(np.shape(n), np.shape(c)))
     for at_least in range(math.ceil(k / 2) + 1, k + 1):
         total = total + tail(n, c, k, at_least)
@@ -72,7 +80,10 @@ def avg_at_n(n: ArrayLike, c: ArrayLike) -> Floats:
 
 
 def least_correct(k: int, share: float) -> int:
-    """max(1, ceil(share * k)): how many of k tries must be correct. ValueError unless share lies in [0, 1]."""
+    """max(1, ceil(share * k)): how many of k tries must be correct.
+
+    ValueError unless share lies in [0, 1].
+    """
     if not 0 <= share <= 1:
         raise ValueError(f"a share lies in [0, 1], got {share}")
     return max(1, math.ceil(share * k - _SLACK))
@@ -96,10 +107,14 @@ def check_counts(n: Ints | np.int64, c: Ints | np.int64, k: Ints | np.int64) -> 
         (k > n, "k <= n"),
     ):
         if np.any(is_bad):
-            bad = np.broadcast_to(is_bad, np.broadcast_shapes(np.shape(n), np.shape(c), np.shape(k)))
+            bad = np.broadcast_to(
+                is_bad, np.broadcast_shapes(np.shape(n), np.shape(c), np.shape(k))
+            )
             at = np.unravel_index(int(np.argmax(bad)), bad.shape)
             got = (int(np.broadcast_to(x, bad.shape)[at]) for x in (n, c, k))
-            raise ValueError(f"{rule} does not hold for n={next(got)}, c={next(got)}, k={next(got)}")
+            raise ValueError(
+                f"{rule} does not hold for n={next(got)}, c={next(got)}, k={next(got)}"
+            )
 
 
 def per_combination(columns: list[Ints], one: Callable[..., float]) -> Floats:
@@ -107,7 +122,11 @@ def per_combination(columns: list[Ints], one: Callable[..., float]) -> Floats:
     shape = np.broadcast_shapes(*(column.shape for column in columns))
     if 0 in shape:
         return np.zeros(shape)
-    wide = {i: np.broadcast_to(column, shape).ravel() for i, column in enumerate(columns) if column.size > 1}
+    wide = {
+        i: np.broadcast_to(column, shape).ravel()
+        for i, column in enumerate(columns)
+        if column.size > 1
+    }
     row = [int(column.ravel()[0]) for column in columns]
     if not wide:
         return np.full(shape, one(*row))
@@ -136,7 +155,9 @@ def _codes(columns: list[Ints]) -> tuple[Ints, list[tuple[int, tuple[int, ...]]]
         code = np.broadcast_to(code, columns[0].shape)
         present = np.flatnonzero(np.bincount(code, minlength=size))
         parts = [part.tolist() for part in np.unravel_index(present, spans)]
-        values = zip(*([low + x for x in part] for low, part in zip(lows, parts, strict=True)), strict=True)
+        values = zip(
+            *([low + x for x in part] for low, part in zip(lows, parts, strict=True)), strict=True
+        )
         return code, list(zip(present.tolist(), values, strict=True)), size
     code = np.zeros(columns[0].shape, dtype=np.int64)
     for column in columns:

@@ -1,9 +1,9 @@
 """Averages over tasks: `mmlu:_average` over the subtasks of one name, `all` over every task.
 
-Value: sum w x with w = 1/K, or documents over all documents where weighted. stderr: sqrt(sum w^2 se^2), the members
-being independent. Interval: the members' own, combined (MOVER: Zou and Donner 2008, Statistics in Medicine 27):
-low = value - sqrt(sum w^2 (x - low_i)^2), high likewise; it stays in the range of its members and is never a point
-where theirs are not.
+Value: sum w x with w = 1/K, or documents over all documents where weighted. stderr: sqrt(sum w^2
+se^2), the members being independent. Interval: the members' own, combined (MOVER: Zou and Donner
+2008, Statistics in Medicine 27): low = value - sqrt(sum w^2 (x - low_i)^2), high likewise; it stays
+in the range of its members and is never a point where theirs are not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A task's number. Absent is None. n_docs: its documents, the weight where the average is weighted."""
+    """A task's number. Absent is None.
+
+    Attributes:
+        n_docs: its documents, the weight where the average is weighted.
+    """
 
     value: float
     stderr: float | None = None
@@ -29,7 +33,8 @@ class Member:
 
 
 def group_names(tasks: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Group row -> its members, in order: `NAME:_average` for each name before `:` with two members or more, then `all`.
+    """Group row -> its members, in order: `NAME:_average` for each name before `:` with two members
+    or more, then `all`.
 
     A part after `|` (the number of shots) tells groups apart and stays: `mmlu:_average|5`.
     """
@@ -39,7 +44,11 @@ def group_names(tasks: Sequence[str]) -> dict[str, tuple[str, ...]]:
         name, colon, _ = head.partition(":")
         if colon:
             found.setdefault((name, bar + shots), []).append(task)
-    groups = {f"{name}:{AVERAGE}{shots}": tuple(each) for (name, shots), each in found.items() if len(each) > 1}
+    groups = {
+        f"{name}:{AVERAGE}{shots}": tuple(each)
+        for (name, shots), each in found.items()
+        if len(each) > 1
+    }
     return {**groups, ALL: tuple(tasks)} if tasks else {}
 
 
@@ -49,7 +58,10 @@ def is_group(task: str) -> bool:
 
 
 def average(members: Sequence[Member], is_weighted: bool = False) -> Member:
-    """Their mean with its error. NaN in a member is NaN; what one member lacks, the mean lacks. ValueError for none."""
+    """Their mean with its error.
+
+    NaN in a member is NaN; what one member lacks, the mean lacks. ValueError for none.
+    """
     if not members:
         raise ValueError("no member to average over")
     total = sum(member.n_docs for member in members)
@@ -70,7 +82,9 @@ def average(members: Sequence[Member], is_weighted: bool = False) -> Member:
     )
 
 
-def aggregate(tasks: Mapping[str, Mapping[str, Member]], is_weighted: bool = False) -> dict[str, dict[str, Member]]:
+def aggregate(
+    tasks: Mapping[str, Mapping[str, Member]], is_weighted: bool = False
+) -> dict[str, dict[str, Member]]:
     """The tasks and then their group rows, each a mapping from metric to number.
 
     A metric is averaged over the members that have it.
@@ -79,7 +93,9 @@ def aggregate(tasks: Mapping[str, Mapping[str, Member]], is_weighted: bool = Fal
     for group, members in group_names(list(tasks)).items():
         names = dict.fromkeys(name for task in members for name in tasks[task])
         rows[group] = {
-            name: average([tasks[task][name] for task in members if name in tasks[task]], is_weighted)
+            name: average(
+                [tasks[task][name] for task in members if name in tasks[task]], is_weighted
+            )
             for name in names
         }
     return rows
@@ -90,7 +106,10 @@ def _gap(value: float, end: float | None) -> float | None:
 
 
 def _norm(weights: Sequence[float], parts: Sequence[float | None]) -> float | None:
-    """sqrt(sum w^2 x^2), None where a part is absent. The same for equal weights and one common factor."""
+    """sqrt(sum w^2 x^2), None where a part is absent.
+
+    The same for equal weights and one common factor.
+    """
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

@@ -1,4 +1,6 @@
-"""A run folder as a zip archive: what the report consists of, and nothing that leads out of the folder."""
+"""A run folder as a zip archive: what the report consists of, and nothing that leads out of the
+folder.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,20 @@ from evalrun.errors import Fault
 from evalrun.store.disk import replacing
 from evalrun.store.layout import Run, archive_files
 
-PARTS = ("configs", "logs", "predictions", "judgements", "verdicts", "results", "summary", "state.json")
-"""What a report consists of. Anything else in the folder (the home of a server, an environment) stays out."""
+PARTS = (
+    "configs",
+    "logs",
+    "predictions",
+    "judgements",
+    "verdicts",
+    "results",
+    "summary",
+    "state.json",
+)
+"""What a report consists of.
+
+Anything else in the folder (the home of a server, an environment) stays out.
+"""
 
 _CHUNK_BYTES = 1 << 20
 _SETTLE = 5
@@ -24,7 +38,11 @@ _SETTLE = 5
 
 @dataclass(frozen=True)
 class Packed:
-    """What was written. left_out: names of the folder that are not in the archive, with the reason."""
+    """What was written.
+
+    Attributes:
+        left_out: names of the folder that are not in the archive, with the reason.
+    """
 
     archive: Path
     logs: Path
@@ -33,19 +51,27 @@ class Packed:
 
 
 class _Gone(Exception):
-    """A file went away, or became a link, while it was packed: a running run had put its rows together."""
+    """A file went away, or became a link, while it was packed: a running run had put its rows
+    together.
+    """
 
 
 def digits(identity: Sequence[str]) -> str:
-    """32 hex digits of what makes a run this run: the same each time it is packed, also after a resume."""
+    """32 hex digits of what makes a run this run: the same each time it is packed, also after a
+    resume.
+    """
     return hashlib.sha256("\0".join(identity).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def pack(run: Run, folder: Path, name: str, secrets: Sequence[tuple[str, str]] = ()) -> Packed:
-    """Write folder/<name>.zip (everything) and <name>_logs.zip (logs only), with <name>/ as the top folder of both.
+    """Write folder/<name>.zip (everything) and <name>_logs.zip (logs only), with <name>/ as the top
+    folder of both.
 
-    secrets: (where it comes from, value). Fault where a file holds such a value. TaskFailure on OSError. Archives are
-    renamed into place when both are whole.
+    Args:
+        secrets: (where it comes from, value).
+
+    Fault where a file holds such a value. TaskFailure on OSError. Archives are renamed into place
+    when both are whole.
     """
     archive, logs = archive_files(folder, name)
     needles = [(label, value.encode()) for label, value in secrets if value]
@@ -61,7 +87,10 @@ def pack(run: Run, folder: Path, name: str, secrets: Sequence[tuple[str, str]] =
             return Packed(archive, logs, n_files, tuple(left_out))
         except _Gone:
             continue
-    raise Fault(f"{run.path} changes faster than it can be packed. Try again, or wait until the run has ended.")
+    raise Fault(
+        f"{run.path} changes faster than it can be packed. Try again, or wait until the run has "
+        "ended."
+    )
 
 
 def _files(root: Path, left_out: list[str]) -> Iterator[Path]:
@@ -106,10 +135,19 @@ def _mode(path: Path) -> int:
         raise _Gone from cause
 
 
-def _write(beside: Path, root: Path, files: Sequence[Path], name: str, needles: Sequence[tuple[str, bytes]]) -> None:
-    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED, allowZip64=True, strict_timestamps=False) as archive:
+def _write(
+    beside: Path, root: Path, files: Sequence[Path], name: str, needles: Sequence[tuple[str, bytes]]
+) -> None:
+    with zipfile.ZipFile(
+        beside, "w", zipfile.ZIP_DEFLATED, allowZip64=True, strict_timestamps=False
+    ) as archive:
         for path in [root, *files]:
-            inner = (Path(name) / path.relative_to(root)).as_posix().encode("utf-8", "backslashreplace").decode()
+            inner = (
+                (Path(name) / path.relative_to(root))
+                .as_posix()
+                .encode("utf-8", "backslashreplace")
+                .decode()
+            )
             try:
                 info = zipfile.ZipInfo.from_file(path, inner, strict_timestamps=False)
                 if info.is_dir():
@@ -123,7 +161,12 @@ def _write(beside: Path, root: Path, files: Sequence[Path], name: str, needles: 
                 raise
 
 
-def _copy(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, needles: Sequence[tuple[str, bytes]]) -> None:
+def _copy(
+    path: Path,
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    needles: Sequence[tuple[str, bytes]],
+) -> None:
     """One file, in pieces. O_NOFOLLOW: it may have become a link since it was listed."""
     overlap = max((len(value) for _, value in needles), default=1) - 1
     with (
@@ -135,6 +178,9 @@ def _copy(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, needles: 
             seen = tail + chunk
             for label, value in needles:
                 if value in seen:
-                    raise Fault(f"{path} holds the value of {label}, so it was not packed. Take it out of the file.")
+                    raise Fault(
+                        f"{path} holds the value of {label}, so it was not packed. Take it out of "
+                        "the file."
+                    )
             tail = seen[len(seen) - overlap :] if overlap else b""
             target.write(chunk)

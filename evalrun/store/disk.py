@@ -18,7 +18,8 @@ def cannot_write(path: Path, cause: BaseException, hint: str = "") -> TaskFailur
 
 
 def read_small(path: Path, most_bytes: int) -> bytes:
-    """The content of a regular file of at most `most_bytes`; of a pipe, a device, or a larger one ValueError.
+    """The content of a regular file of at most `most_bytes`; of a pipe, a device, or a larger one
+    ValueError.
 
     Opened without waiting, as a pipe in a foreign folder would never answer. OSError as usual.
     """
@@ -32,7 +33,10 @@ def read_small(path: Path, most_bytes: int) -> bytes:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make renames and removals in `folder` durable. File systems that cannot fsync a folder are left alone."""
+    """Make renames and removals in `folder` durable.
+
+    File systems that cannot fsync a folder are left alone.
+    """
     try:
         fd = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -47,9 +51,11 @@ def fsync_folder(folder: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Gives a path beside `path` to write to; renamed over `path` when the block ends well, removed otherwise.
+    """Gives a path beside `path` to write to; renamed over `path` when the block ends well, removed
+    otherwise.
 
-    The name begins with a dot, so that no reader takes it for a file of the run. OSError becomes TaskFailure.
+    The name begins with a dot, so that no reader takes it for a file of the run. OSError becomes
+    TaskFailure.
     """
     beside = path.parent / f".{path.name[:180]}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
     try:
@@ -72,7 +78,8 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_text_atomic(path: Path, text: str) -> None:
     """Write `text` as UTF-8 (line ends untouched) so that `path` is old or new, never half.
 
-    A lone surrogate, which UTF-8 cannot hold, is written as its escape \\udXXX. TaskFailure on OSError.
+    A lone surrogate, which UTF-8 cannot hold, is written as its escape \\udXXX. TaskFailure on
+    OSError.
     """
     with replacing(path) as beside:
         beside.write_bytes(text.encode("utf-8", "backslashreplace"))
@@ -80,7 +87,9 @@ def write_text_atomic(path: Path, text: str) -> None:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold `folder` for a short read-change-write; other processes wait. The kernel frees it when we die.
+    """Hold `folder` for a short read-change-write; other processes wait.
+
+    The kernel frees it when we die.
 
     File systems without such locks give no protection, and no error.
     """

@@ -1,4 +1,6 @@
-"""The output folder: every path of a run, how names become paths, how runs are claimed and found."""
+"""The output folder: every path of a run, how names become paths, how runs are claimed and
+found.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from pathlib import Path
 from evalrun.errors import Fault, visible
 from evalrun.store.disk import fsync_folder, read_small, write_text_atomic
 
-__all__ = ["Run", "existing_run", "find_runs", "load_plan_text", "refuse_clashes", "safe_name", "write_text_atomic"]
+__all__ = [
+    "Run",
+    "existing_run",
+    "find_runs",
+    "load_plan_text",
+    "refuse_clashes",
+    "safe_name",
+    "write_text_atomic",
+]
 
 MAX_NAME_BYTES = 100
 LONGEST_PLAN_BYTES = 100_000_000
@@ -23,13 +33,15 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
 
 
 def safe_name(name: str) -> str:
-    """One path component for `name`: only A-Z a-z 0-9 . _ -, at most 100 bytes, no leading or last dot.
+    """One path component for `name`: only A-Z a-z 0-9 . _ -, at most 100 bytes, no leading or last
+    dot.
 
-    A name that is safe stays as it is. Otherwise what is unsafe becomes `_`, the rest is cut, and the first 6 hex
-    digits of sha256(name) are appended; so do names that look like ours (`x.docs`, `x.times`, `x.3`, `x-0a1b2c`)
-    and Windows devices. Distinct names give distinct results (but for a 1 in 2^24 chance per pair of hashed
-    names). Names that were hashed stay distinct where case is ignored; two plain names that differ in case only
-    (`Qwen`, `qwen`) do not: `refuse_clashes` names them before a run, and files carry the original name.
+    A name that is safe stays as it is. Otherwise what is unsafe becomes `_`, the rest is cut, and
+    the first 6 hex digits of sha256(name) are appended; so do names that look like ours (`x.docs`,
+    `x.times`, `x.3`, `x-0a1b2c`) and Windows devices. Distinct names give distinct results (but for
+    a 1 in 2^24 chance per pair of hashed names). Names that were hashed stay distinct where case is
+    ignored; two plain names that differ in case only (`Qwen`, `qwen`) do not: `refuse_clashes`
+    names them before a run, and files carry the original name.
     """
     safe = _UNSAFE.sub("_", name)
     if safe.startswith("."):
@@ -50,8 +62,15 @@ def refuse_clashes(names: Iterable[str], what: str) -> None:
         path = safe_name(name).casefold()
         if path in seen:
             other = seen[path]
-            how = "is given twice" if other == name else f"and {visible(other)!r} would share the file name {path!r}"
-            raise Fault(f"The {what} {visible(name)!r} {how}. Names of a run must differ, also with case ignored.")
+            how = (
+                "is given twice"
+                if other == name
+                else f"and {visible(other)!r} would share the file name {path!r}"
+            )
+            raise Fault(
+                f"The {what} {visible(name)!r} {how}. Names of a run must differ, also with case "
+                "ignored."
+            )
         seen[path] = name
 
 
@@ -63,7 +82,10 @@ class Run:
 
     @classmethod
     def claim(cls, output_dir: Path, stamp: str | None = None) -> Run:
-        """Make a new folder `<YYYYmmdd_HHMMSS>`, `_2`, `_3`, ... (exclusive mkdir). Fault on OSError."""
+        """Make a new folder `<YYYYmmdd_HHMMSS>`, `_2`, `_3`, ...
+
+        (exclusive mkdir). Fault on OSError.
+        """
         name = stamp or datetime.now().astimezone().strftime("%Y%m%d_%H%M%S")
         count = 1
         try:
@@ -79,7 +101,8 @@ class Run:
                 return cls(path)
         except OSError as cause:
             raise Fault(
-                f"No run folder can be made in output_dir={output_dir}: {cause}. Set output_dir=DIR."
+                f"No run folder can be made in output_dir={output_dir}: {cause}. Set "
+                "output_dir=DIR."
             ) from cause
 
     @property
@@ -111,7 +134,9 @@ class Run:
 
     def new_shard(self, model: str, task: str) -> Path:
         """The path of the next stream; k is one above every existing one, damaged ones included."""
-        return self._shard(model, task, max(self._numbered(model, task, r"(?:\.damaged)?"), default=0) + 1)
+        return self._shard(
+            model, task, max(self._numbered(model, task, r"(?:\.damaged)?"), default=0) + 1
+        )
 
     def lock_file(self, model: str, task: str) -> Path:
         """Held by the one writer of a cell."""
@@ -171,9 +196,15 @@ def archive_files(folder: Path, digits: str) -> tuple[Path, Path]:
 
 
 def run_folders(output_dir: Path) -> list[Run]:
-    """Every folder below that is or was to become a run: it holds a plan or a state, readable or not. By path."""
+    """Every folder below that is or was to become a run: it holds a plan or a state, readable or
+    not. By path.
+    """
     folders = [job for each in _subfolders(output_dir) for job in (each, *_subfolders(each))]
-    return [run for run in map(Run, sorted(folders)) if run.plan_file.exists() or run.state_file.exists()]
+    return [
+        run
+        for run in map(Run, sorted(folders))
+        if run.plan_file.exists() or run.state_file.exists()
+    ]
 
 
 def sweep_jobs(folder: Path) -> list[Run]:
@@ -183,10 +214,12 @@ def sweep_jobs(folder: Path) -> list[Run]:
 
 
 def find_runs(output_dir: Path) -> list[Run]:
-    """All runs below: folders that hold configs/plan.json, and the jobs `<sweep>/<job>/` of a sweep.
+    """All runs below: folders that hold configs/plan.json, and the jobs `<sweep>/<job>/` of a
+    sweep.
 
-    Oldest first, newest last, by the time "created" inside the plan (ties by path), never by folder name. Stray
-    files, folders without a plan and plans that cannot be read are passed over. No such folder: an empty list.
+    Oldest first, newest last, by the time "created" inside the plan (ties by path), never by folder
+    name. Stray files, folders without a plan and plans that cannot be read are passed over. No such
+    folder: an empty list.
     """
     found: list[tuple[float, str, Run]] = []
     for folder in _subfolders(output_dir):
@@ -210,18 +243,25 @@ def load_plan_text(run: Run) -> str:
     try:
         return read_small(run.plan_file, LONGEST_PLAN_BYTES).decode("utf-8")
     except (OSError, ValueError) as cause:
-        raise Fault(f"{run.path} is no run: its plan {run.plan_file} cannot be read ({cause}).") from cause
+        raise Fault(
+            f"{run.path} is no run: its plan {run.plan_file} cannot be read ({cause})."
+        ) from cause
 
 
 def _subfolders(folder: Path) -> list[Path]:
     try:
-        return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        return [
+            path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
+        ]
     except OSError:
         return []
 
 
 def _created(run: Run) -> float | None:
-    """Seconds since the epoch at which the plan was made; a time without zone is local. None: no readable plan."""
+    """Seconds since the epoch at which the plan was made; a time without zone is local.
+
+    None: no readable plan.
+    """
     try:
         plan = json.loads(load_plan_text(run))
         return datetime.fromisoformat(plan["created"]).timestamp()

@@ -1,8 +1,10 @@
-"""One writer per cell: a lock file with pid, start time and boot id, held by a kernel lock where there is one.
+"""One writer per cell: a lock file with pid, start time and boot id, held by a kernel lock where
+there is one.
 
-Two proofs of life. The kernel's record lock (fcntl) ends with its process however it dies, is not inherited by
-its children, and works between containers and over NFS. Where the file system has none, the text of the file
-decides: the writer lives if its boot, its pid and that process's start time are all still there. POSIX only.
+Two proofs of life. The kernel's record lock (fcntl) ends with its process however it dies, is not
+inherited by its children, and works between containers and over NFS. Where the file system has
+none, the text of the file decides: the writer lives if its boot, its pid and that process's start
+time are all still there. POSIX only.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ class Lock:
         if owner and is_alive(owner):
             raise self._busy(owner)
         if owner:
-            self.note = f"Took over the lock {self.path} of pid {owner.get('pid')}, which no longer runs."
+            self.note = (
+                f"Took over the lock {self.path} of pid {owner.get('pid')}, which no longer runs."
+            )
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(identity(os.getpid())).encode(), 0)
         os.fsync(fd)
@@ -86,8 +90,9 @@ class Lock:
         who = f"pid {owner['pid']}" if "pid" in owner else "another process"
         host = f" on {owner['host']}" if "host" in owner else ""
         return Fault(
-            f"Another writer ({who}{host}) is at work on {self.path.with_suffix('.arrow')}; one run has one writer. "
-            f"Wait for it or end it, or start without --resume for a new folder. Its lock is {self.path}."
+            f"Another writer ({who}{host}) is at work on {self.path.with_suffix('.arrow')}; one "
+            "run has one writer. Wait for it or end it, or start without --resume for a new "
+            f"folder. Its lock is {self.path}."
         )
 
 
@@ -100,12 +105,21 @@ def owner_of(path: Path) -> dict[str, Any]:
 
 
 def identity(pid: int) -> dict[str, Any]:
-    """What tells a process from all others: pid, start time (None where unknown), boot id, host name."""
-    return {"pid": pid, "started": start_time(pid), "boot_id": boot_id(), "host": socket.gethostname()}
+    """What tells a process from all others: pid, start time (None where unknown), boot id, host
+    name.
+    """
+    return {
+        "pid": pid,
+        "started": start_time(pid),
+        "boot_id": boot_id(),
+        "host": socket.gethostname(),
+    }
 
 
 def is_alive(owner: dict[str, Any]) -> bool:
-    """True while the process of an `identity` runs: same boot, pid there and no zombie, same start time."""
+    """True while the process of an `identity` runs: same boot, pid there and no zombie, same
+    start time.
+    """
     pid = owner.get("pid")
     if not isinstance(pid, int) or pid <= 0 or owner.get("boot_id") != boot_id():
         return False
@@ -120,7 +134,9 @@ def is_alive(owner: dict[str, Any]) -> bool:
 
 
 def start_time(pid: int) -> str | None:
-    """Start of a process as its system writes it: clock ticks since boot on Linux. "ended" for a zombie."""
+    """Start of a process as its system writes it: clock ticks since boot on Linux. "ended" for a
+    zombie.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return "ended" if fields[0] in "ZXx" else fields[19]
@@ -128,7 +144,9 @@ def start_time(pid: int) -> str | None:
         pass
     try:
         asked = ["ps", "-o", "lstart=", "-p", str(pid)]
-        return subprocess.run(asked, capture_output=True, text=True, timeout=5).stdout.strip() or None
+        return (
+            subprocess.run(asked, capture_output=True, text=True, timeout=5).stdout.strip() or None
+        )
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -142,7 +160,10 @@ def boot_id() -> str | None:
 
 
 def _kernel_lock(fd: int) -> bool:
-    """False where another process holds the file. True also where the file system knows no locks."""
+    """False where another process holds the file.
+
+    True also where the file system knows no locks.
+    """
     import fcntl
 
     try:

@@ -1,4 +1,5 @@
-"""state.json of a run: what it is doing, how far it is and whose process does it; readable at any time.
+"""state.json of a run: what it is doing, how far it is and whose process does it; readable at any
+time.
 
 A job makes a `Keeper` once the run is its own and uses it as a context manager:
 
@@ -7,8 +8,9 @@ A job makes a `Keeper` once the run is its own and uses it as a context manager:
         infer.run(plan, prepared, is_debug=..., keeper=keeper)      # counts done of total
         keeper.enter(Phase.FINISHED)                                # or FAILED, with the reason
 
-What leaves the block as an exception becomes terminated (a stop) or failed. A process that is killed writes nothing
-more: `State.shown` sees that it is gone. Whoever reads never waits, and never sees half a file.
+What leaves the block as an exception becomes terminated (a stop) or failed. A process that is
+killed writes nothing more: `State.shown` sees that it is gone. Whoever reads never waits, and never
+sees half a file.
 """
 
 from __future__ import annotations
@@ -60,10 +62,14 @@ class Phase(StrEnum):
 class State:
     """The content of state.json. Absent is None.
 
-    reason: why it ended, or what it waits for. done, total: rows of all cells, those stored before included. task: the
-    cell that moved last. pid, pid_start (field 22 of /proc/PID/stat), boot_id, host: the evalrun process. supervisor_*:
-    the process that ends the server when evalrun is gone. server_*: the leader of the server's process group.
-    started_s: when this process took the run; updated_s: when this was written (seconds since 1970).
+    Attributes:
+        reason: why it ended, or what it waits for.
+        done, total: rows of all cells, those stored before included.
+        task: the cell that moved last. pid, pid_start (field 22 of /proc/PID/stat), boot_id, host:
+            the evalrun process. supervisor_*: the process that ends the server when evalrun is
+            gone. server_*: the leader of the server's process group.
+        started_s: when this process took the run.
+        updated_s: when this was written (seconds since 1970).
     """
 
     phase: Phase
@@ -89,7 +95,9 @@ class State:
 
     @property
     def is_elsewhere(self) -> bool:
-        """True where another machine (or container) wrote this: its processes cannot be seen from here."""
+        """True where another machine (or container) wrote this: its processes cannot be seen
+        from here.
+        """
         return self.host is not None and self.host != socket.gethostname() and not self.is_alive
 
     @property
@@ -104,21 +112,26 @@ class State:
 
     @property
     def shown(self) -> State:
-        """As people should see it: a state that is no end, and whose process is gone, is terminated."""
+        """As people should see it: a state that is no end, and whose process is gone, is
+        terminated.
+        """
         if self.phase.is_end or self.is_alive or self.is_elsewhere:
             return self
         return replace(self, phase=Phase.TERMINATED, reason=GONE)
 
 
 def is_alive(pid: int | None, pid_start: str | None, boot_id: str | None) -> bool:
-    """True while exactly that process runs: same boot of the machine, pid there and no zombie, same start time."""
+    """True while exactly that process runs: same boot of the machine, pid there and no zombie,
+    same start time.
+    """
     return pid is not None and lock.is_alive({"pid": pid, "started": pid_start, "boot_id": boot_id})
 
 
 def write(run: Run, state: State, is_durable: bool = True) -> None:
     """Replace state.json as one piece, old or new. TaskFailure on OSError.
 
-    is_durable=False: without fsync and without an error, for counters (at most a second of them can be lost).
+    is_durable=False: without fsync and without an error, for counters (at most a second of them can
+    be lost).
     """
     text = json.dumps({"format_version": FORMAT_VERSION, **asdict(state)}, indent=1) + "\n"
     if is_durable:
@@ -134,7 +147,10 @@ def write(run: Run, state: State, is_durable: bool = True) -> None:
 
 
 def read(run: Run) -> State | None:
-    """The state as it was written; None where there is no state.json. Fault where it cannot be read."""
+    """The state as it was written; None where there is no state.json.
+
+    Fault where it cannot be read.
+    """
     path = run.state_file
     try:
         loaded = json.loads(read_small(path, LONGEST_BYTES))
@@ -143,8 +159,8 @@ def read(run: Run) -> State | None:
         return None
     except (OSError, ValueError, RecursionError) as cause:
         raise Fault(
-            f"{path} cannot be read ({visible(str(cause))}). The run's rows are apart from it: remove the file, and "
-            "the state is told from the plan and the predictions."
+            f"{path} cannot be read ({visible(str(cause))}). The run's rows are apart from it: "
+            "remove the file, and the state is told from the plan and the predictions."
         ) from cause
 
 
@@ -159,9 +175,15 @@ def _checked(loaded: Any, path: Path) -> State:
     found: dict[str, Any] = {}
     for field in fields(State)[1:]:
         value = loaded.get(field.name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, allowed[str(field.type)])):
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, allowed[str(field.type)])
+        ):
             raise ValueError(f"{field.name} is {value!r:.100}")
-        if field.name.endswith("_s") and isinstance(value, int | float) and not 0 <= value <= LATEST_S:
+        if (
+            field.name.endswith("_s")
+            and isinstance(value, int | float)
+            and not 0 <= value <= LATEST_S
+        ):
             raise ValueError(f"{field.name} is {value!r:.100}, which is no time")
         found[field.name] = value
     return State(Phase(str(loaded.get("phase"))), **found)
@@ -170,10 +192,13 @@ def _checked(loaded: Any, path: Path) -> State:
 class Keeper:
     """Keeps state.json of one run for the process that works on it. Thread-safe.
 
-    Fault where another process that lives keeps it: one run has one writer. TaskFailure where it cannot be written.
+    Fault where another process that lives keeps it: one run has one writer. TaskFailure where it
+    cannot be written.
     """
 
-    def __init__(self, run: Run, phase: Phase = Phase.WAITING, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, run: Run, phase: Phase = Phase.WAITING, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.run = run
         _refuse_other_owner(run)
         owner = lock.identity(os.getpid())
@@ -195,32 +220,51 @@ class Keeper:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         done, total = self.state.done, self.state.total
         if isinstance(error, BrokenPipeError) and done is not None and done == total:
             self.enter(Phase.FINISHED)  # nobody read the table (`| head`), and all else was done
         elif isinstance(error, (KeyboardInterrupt, Stopped)):
-            self._end(Phase.TERMINATED, "stopped by SIGINT" if isinstance(error, KeyboardInterrupt) else str(error))
+            self._end(
+                Phase.TERMINATED,
+                "stopped by SIGINT" if isinstance(error, KeyboardInterrupt) else str(error),
+            )
         elif error is not None:
-            text = str(error) if isinstance(error, (EvalrunError, OSError)) else f"{type(error).__name__}: {error}"
+            text = (
+                str(error)
+                if isinstance(error, (EvalrunError, OSError))
+                else f"{type(error).__name__}: {error}"
+            )
             self._end(Phase.FAILED, text)
         elif not self.state.phase.is_end:
             self.enter(Phase.FINISHED)
 
     def enter(self, phase: Phase, reason: str | None = None) -> None:
-        """Say what the run does from now on. reason: why it ended, or what it waits for."""
+        """Say what the run does from now on.
+
+        Args:
+            reason: why it ended, or what it waits for.
+        """
         with self._mutex:
             self.state = replace(self.state, phase=phase, reason=reason)
             self._write()
 
     def supervise(self, supervisor_pid: int | None, server_pid: int | None = None) -> None:
-        """Note the supervisor and the leader of the server's group, so that a stop can end them. None: they ended."""
+        """Note the supervisor and the leader of the server's group, so that a stop can end them.
+
+        None: they ended.
+        """
         with self._mutex:
             self.state = replace(
                 self.state,
                 supervisor_pid=supervisor_pid,
-                supervisor_start=None if supervisor_pid is None else lock.start_time(supervisor_pid),
+                supervisor_start=None
+                if supervisor_pid is None
+                else lock.start_time(supervisor_pid),
                 server_pid=server_pid,
                 server_start=None if server_pid is None else lock.start_time(server_pid),
             )
@@ -233,7 +277,10 @@ class Keeper:
             self._write()
 
     def count(self, task: str, done: int, total: int) -> None:
-        """How far one cell is. On the disk at most once a second, so cheap enough to call after each row."""
+        """How far one cell is.
+
+        On the disk at most once a second, so cheap enough to call after each row.
+        """
         self._cells[task] = (done, total)
         if self._clock() < self._next_s and done < total:
             return
@@ -248,7 +295,9 @@ class Keeper:
 
     def _write(self, is_durable: bool = True) -> None:
         if counts := list(self._cells.values()):
-            self.state = replace(self.state, done=sum(done for done, _ in counts), total=sum(n for _, n in counts))
+            self.state = replace(
+                self.state, done=sum(done for done, _ in counts), total=sum(n for _, n in counts)
+            )
         self._next_s = self._clock() + INTERVAL_S
         self.state = replace(self.state, updated_s=time.time())
         write(self.run, self.state, is_durable)
@@ -261,6 +310,7 @@ def _refuse_other_owner(run: Run) -> None:
         return  # a damaged state is replaced: the rows are apart from it
     if state is not None and state.is_alive and state.pid != os.getpid() and not state.phase.is_end:
         raise Fault(
-            f"Another writer (pid {state.pid}) is at work on {run.path} ({state.phase}); one run has one writer. Wait "
-            f"for it, end it with `evalrun stop {run.path}`, or start without --resume for a new folder."
+            f"Another writer (pid {state.pid}) is at work on {run.path} ({state.phase}); one run "
+            f"has one writer. Wait for it, end it with `evalrun stop {run.path}`, or start without "
+            "--resume for a new folder."
         )

@@ -1,4 +1,6 @@
-"""Strict JSON (RFC 8259): a number that JSON cannot hold becomes the text "NaN", "Infinity" or "-Infinity"."""
+"""Strict JSON (RFC 8259): a number that JSON cannot hold becomes the text "NaN", "Infinity" or
+"-Infinity".
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,14 @@ NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """`value` as strict JSON, keys in the order given. NumPy scalars and arrays, enums and dataclasses are taken as
+    """`value` as strict JSON, keys in the order given.
+
+    NumPy scalars and arrays, enums and dataclasses are taken as
     what they hold; anything else that JSON does not know becomes its `str`."""
     separators = (",", ": ") if indent else (",", ":")
-    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False, separators=separators)
+    return json.dumps(
+        plain(value), indent=indent, ensure_ascii=False, allow_nan=False, separators=separators
+    )
 
 
 def from_json(text: str) -> Any:

@@ -27,10 +27,15 @@ def make_docs(
 ) -> list[Doc]:
     """The first `limit` rows as documents, in the order of the rows.
 
-    dataset.columns maps our field to their column, or to a template over the row's columns; query and gold are
-    columns of that name where it is silent, the other fields are absent; gold: null means that there is none.
-    extra: further names that the templates use; each is a field of dataset.columns or a column. Fault: an unknown
-    field or column, a row without a question or an answer, an answer that names no option, an id that stands twice.
+    dataset.columns maps our field to their column, or to a template over the row's columns; query
+    and gold are columns of that name where it is silent, the other fields are absent; gold: null
+    means that there is none.
+
+    Args:
+        extra: further names that the templates use; each is a field of dataset.columns or a column.
+
+    Fault: an unknown field or column, a row without a question or an answer, an answer that names
+    no option, an id that stands twice.
     """
     table = _Table(dataset, rows, limit, tuple(extra))
     docs: list[Doc] = []
@@ -73,7 +78,9 @@ def _hashed_id(
 class _Table:
     """The columns of one dataset, read for a document at a time."""
 
-    def __init__(self, dataset: DatasetPlan, rows: Rows, limit: int | None, extra: tuple[str, ...]) -> None:
+    def __init__(
+        self, dataset: DatasetPlan, rows: Rows, limit: int | None, extra: tuple[str, ...]
+    ) -> None:
         self.rows, self.dataset = rows, dataset
         self.n = len(rows) if limit is None else min(limit, len(rows))
         if dataset.gold_form not in GOLD_FORMS:
@@ -91,7 +98,8 @@ class _Table:
             else None
         )
         self._extra = {
-            name: _cells(rows, _extra_column(name, names), self.n, _extra_key(name, names)) for name in extra
+            name: _cells(rows, _extra_column(name, names), self.n, _extra_key(name, names))
+            for name in extra
         }
 
     def query(self, i: int) -> str:
@@ -99,7 +107,10 @@ class _Table:
         value = self._cells["query"][i]
         text = as_text(value)
         if text is None or not text.strip():
-            raise Fault(f"{self.rows.place(i)} has no question: dataset.columns.query reads {_shown(value)}.")
+            raise Fault(
+                f"{self.rows.place(i)} has no question: dataset.columns.query reads "
+                f"{_shown(value)}."
+            )
         return text
 
     def optional(self, field: str, i: int) -> str | None:
@@ -109,23 +120,31 @@ class _Table:
         return self._text(self._cells[field][i], i, field)
 
     def own_id(self, i: int, seen: dict[str, int]) -> str | None:
-        """The dataset's own id, None where no column of ids is declared. Fault: absent, or there before."""
+        """The dataset's own id, None where no column of ids is declared.
+
+        Fault: absent, or there before.
+        """
         if "id" not in self._cells:
             return None
         value = self._cells["id"][i]
         text = "" if is_absent(value) else self._text(value, i, "id")
         if not text:
-            raise Fault(f"{self.rows.place(i)} has no id: dataset.columns.id reads {_shown(value)}.")
+            raise Fault(
+                f"{self.rows.place(i)} has no id: dataset.columns.id reads {_shown(value)}."
+            )
         if text in seen:
             raise Fault(
-                f"{self.rows.place(i)} has the id {visible(text)!r} (dataset.columns.id), which row "
-                f"{self.rows.numbers[seen[text]] + 1} has too. Ids are unique; without columns.id evalrun makes them."
+                f"{self.rows.place(i)} has the id {visible(text)!r} (dataset.columns.id), which "
+                f"row {self.rows.numbers[seen[text]] + 1} has too. Ids are unique; without "
+                "columns.id evalrun makes them."
             )
         seen[text] = i
         return text
 
     def choices(self, i: int) -> tuple[str, ...]:
-        """The options of a row: a column that holds a list, or several columns of which the last may be absent."""
+        """The options of a row: a column that holds a list, or several columns of which the last
+        may be absent.
+        """
         if self._options is not None:
             return self._present_options([cells[i] for cells in self._options], i)
         if "choices" not in self._cells:
@@ -133,24 +152,35 @@ class _Table:
         value = self._cells["choices"][i]
         if not isinstance(value, (list, tuple)) or not value:
             raise Fault(
-                f"{self.rows.place(i)}: dataset.columns.choices reads {_shown(value)}. Allowed: a column that holds "
-                "a list of options, or a list of columns ([A,B,C,D])."
+                f"{self.rows.place(i)}: dataset.columns.choices reads {_shown(value)}. Allowed: a "
+                "column that holds a list of options, or a list of columns ([A,B,C,D])."
             )
         return tuple(self._filled(each, i, "choices") for each in value)
 
     def _present_options(self, values: list[Any], i: int) -> tuple[str, ...]:
-        texts = [None if is_absent(value) or value == "" else self._text(value, i, "choices") for value in values]
+        texts = [
+            None if is_absent(value) or value == "" else self._text(value, i, "choices")
+            for value in values
+        ]
         while texts and texts[-1] is None:
             texts.pop()
         if not texts or None in texts:
-            which = f"option {texts.index(None) + 1} is absent, a later one is not" if texts else "it has no option"
+            which = (
+                f"option {texts.index(None) + 1} is absent, a later one is not"
+                if texts
+                else "it has no option"
+            )
             raise Fault(
-                f"{self.rows.place(i)}: {which} (dataset.columns.choices). Only the last options may be absent."
+                f"{self.rows.place(i)}: {which} (dataset.columns.choices). Only the last options "
+                "may be absent."
             )
         return tuple(text for text in texts if text is not None)
 
     def gold(self, i: int, choices: tuple[str, ...]) -> tuple[str, ...] | tuple[int, ...]:
-        """The right answers: places in `choices`, or texts where there are none. A list holds several."""
+        """The right answers: places in `choices`, or texts where there are none.
+
+        A list holds several.
+        """
         if "gold" not in self._cells:
             return ()
         value = self._cells["gold"][i]
@@ -158,7 +188,9 @@ class _Table:
             return self._flagged(value, choices, i)
         values = value if isinstance(value, (list, tuple)) else [value]
         if not values or any(is_absent(each) for each in values):
-            raise Fault(f"{self.rows.place(i)} has no answer: dataset.columns.gold reads {_shown(value)}.")
+            raise Fault(
+                f"{self.rows.place(i)} has no answer: dataset.columns.gold reads {_shown(value)}."
+            )
         if not choices:
             return tuple(self._filled(each, i, "gold") for each in values)
         places = [place for each in values for place in self._places(each, choices, i)]
@@ -166,21 +198,30 @@ class _Table:
 
     def _flagged(self, value: Any, choices: tuple[str, ...], i: int) -> tuple[int, ...]:
         """The places of the ones in a list of 0 and 1 (or false and true), one per option."""
-        flags = [int(each) for each in value if each in (0, 1)] if isinstance(value, (list, tuple)) else []
+        flags = (
+            [int(each) for each in value if each in (0, 1)]
+            if isinstance(value, (list, tuple))
+            else []
+        )
         if not choices or len(flags) != len(choices) or len(value) != len(flags) or 1 not in flags:
             raise Fault(
-                f"{self.rows.place(i)}: the answer {_shown(value)} (dataset.columns.gold) does not mark the "
-                f"{len(choices)} options. Allowed with dataset.gold_form=flags: a list of 0 and 1, one per option, at "
-                "least one of them 1."
+                f"{self.rows.place(i)}: the answer {_shown(value)} (dataset.columns.gold) does not "
+                f"mark the {len(choices)} options. Allowed with dataset.gold_form=flags: a list of "
+                "0 and 1, one per option, at least one of them 1."
             )
         return tuple(place for place, flag in enumerate(flags) if flag)
 
     def _filled(self, value: Any, i: int, field: str) -> str:
-        """The text; Fault where it is empty: an empty answer matches everything or nothing, and has no length."""
+        """The text; Fault where it is empty: an empty answer matches everything or nothing, and
+        has no length.
+        """
         text = self._text(value, i, field)
         if not text.strip():
             what = "option" if field == "choices" else "answer"
-            raise Fault(f"{self.rows.place(i)} has an empty {what}: dataset.columns.{field} reads {_shown(value)}.")
+            raise Fault(
+                f"{self.rows.place(i)} has an empty {what}: dataset.columns.{field} reads "
+                f"{_shown(value)}."
+            )
         return text
 
     def _places(self, value: Any, choices: tuple[str, ...], i: int) -> tuple[int, ...]:
@@ -193,30 +234,41 @@ class _Table:
         allowed = {"index": numbers, "letter": letters, "text": "the text of an option"}
         start = f"{self.rows.place(i)}: the answer {_shown(value)} (dataset.columns.gold)"
         if found:
-            readings = ", ".join(f"as {name} option {places[0] + 1}" for name, places in found.items())
-            raise Fault(f"{start} can be read in more than one way: {readings}. Declare dataset.gold_form.")
+            readings = ", ".join(
+                f"as {name} option {places[0] + 1}" for name, places in found.items()
+            )
+            raise Fault(
+                f"{start} can be read in more than one way: {readings}. Declare dataset.gold_form."
+            )
         ways = allowed.get(form) or ", ".join(allowed.values())
         shown = ", ".join(visible(each)[:40] for each in choices)
         raise Fault(
-            f"{start} names none of the {len(choices)} options ({shown}). Allowed: {ways} (dataset.gold_form={form})."
+            f"{start} names none of the {len(choices)} options ({shown}). Allowed: {ways} "
+            f"(dataset.gold_form={form})."
         )
 
     def extra(self, i: int) -> tuple[tuple[str, Any], ...]:
-        """The further columns that the templates use. A row that lacks one has none of that name."""
+        """The further columns that the templates use.
+
+        A row that lacks one has none of that name.
+        """
         pairs = []
         for name, cells in self._extra.items():
             if cells[i] is not MISSING:
                 try:
                     pairs.append((name, jsonable(cells[i])))
                 except ValueError as error:
-                    raise Fault(f"{self.rows.place(i)}: column {visible(name)!r}: {error}.") from error
+                    raise Fault(
+                        f"{self.rows.place(i)}: column {visible(name)!r}: {error}."
+                    ) from error
         return tuple(pairs)
 
     def _text(self, value: Any, i: int, field: str) -> str:
         text = as_text(value)
         if text is None:
             raise Fault(
-                f"{self.rows.place(i)}: dataset.columns.{field} reads {_shown(value)}, which has no text form."
+                f"{self.rows.place(i)}: dataset.columns.{field} reads {_shown(value)}, which has "
+                "no text form."
             )
         return text
 
@@ -237,18 +289,25 @@ def _names(dataset: DatasetPlan, extra: tuple[str, ...]) -> dict[str, str | tupl
             names[field] = column
         else:
             raise Fault(
-                f"dataset.columns.{field}={column!r} is not the name of a column. Write it as text, in quotes."
+                f"dataset.columns.{field}={column!r} is not the name of a column. Write it as "
+                "text, in quotes."
             )
-    if dataset.cluster is not None and names.setdefault("cluster", dataset.cluster) != dataset.cluster:
+    if (
+        dataset.cluster is not None
+        and names.setdefault("cluster", dataset.cluster) != dataset.cluster
+    ):
         raise Fault(
-            f"dataset.cluster={dataset.cluster} and dataset.columns.cluster={names['cluster']} name two columns. "
-            "Keep one of the keys."
+            f"dataset.cluster={dataset.cluster} and dataset.columns.cluster={names['cluster']} "
+            "name two columns. Keep one of the keys."
         )
     return names
 
 
 def _cells(rows: Rows, source: str, n: int, where: str) -> list[Any]:
-    """A column, or the texts that a template gives for the first n rows. Fault: it reads what is no column."""
+    """A column, or the texts that a template gives for the first n rows.
+
+    Fault: it reads what is no column.
+    """
     if not is_template(source):
         return column_of(rows, source, where)
     for name in sorted(names_of(source, where) - set(rows.columns)):
@@ -261,18 +320,29 @@ def _extra_key(name: str, names: dict[str, str | tuple[str, ...]]) -> str:
 
 
 def _extra_column(name: str, names: dict[str, str | tuple[str, ...]]) -> str:
-    """The column behind a name of a template: as dataset.columns maps it, else the column of that name."""
+    """The column behind a name of a template: as dataset.columns maps it, else the column of
+    that name.
+    """
     column = names.get(name, name)
     return column if isinstance(column, str) else name
 
 
-def gold_places(value: Any, choices: Sequence[str], form: str, base: int) -> dict[str, tuple[int, ...]]:
-    """Reading -> the options (from 0) that a gold answer names by it; a whole number is an index in `auto`.
+def gold_places(
+    value: Any, choices: Sequence[str], form: str, base: int
+) -> dict[str, tuple[int, ...]]:
+    """Reading -> the options (from 0) that a gold answer names by it; a whole number is an index in
+    `auto`.
 
-    form: index (a whole number or its digits, counted from `base`), letter (A, a, (A), A.), text (equal to the
-    option; every equal option is named), or auto (all of them; readings that agree count once).
+    Args:
+        form: index (a whole number or its digits, counted from `base`), letter (A, a, (A), A.),
+            text (equal to the option; every equal option is named), or auto (all of them; readings
+            that agree count once).
     """
-    is_whole = isinstance(value, (int, float)) and not isinstance(value, bool) and float(value).is_integer()
+    is_whole = (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and float(value).is_integer()
+    )
     forms = (form,) if form != "auto" else ("index",) if is_whole else ("index", "letter", "text")
     readers = {"index": _by_index, "letter": _by_letter, "text": _by_text}
     found: dict[str, tuple[int, ...]] = {}
@@ -300,7 +370,9 @@ def _by_letter(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]
         return ()
     text = value.strip()
     bare = text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text.rstrip(".)")
-    place = ord(bare.upper()) - ord("A") if len(bare) == 1 and bare.isascii() and bare.isalpha() else -1
+    place = (
+        ord(bare.upper()) - ord("A") if len(bare) == 1 and bare.isascii() and bare.isalpha() else -1
+    )
     return (place,) if 0 <= place < len(choices) else ()
 
 
@@ -317,11 +389,15 @@ def _by_text(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
 def letters_of(n: int) -> tuple[str, ...]:
     """A, B, ... Z, AA, AB, ...: one per option."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return tuple(alphabet[i] if i < 26 else alphabet[i // 26 - 1] + alphabet[i % 26] for i in range(n))
+    return tuple(
+        alphabet[i] if i < 26 else alphabet[i // 26 - 1] + alphabet[i % 26] for i in range(n)
+    )
 
 
 def check_choices(values: Any, where: str) -> tuple[str, ...]:
-    """Options (or names) written in YAML, as texts. Fault: not a list, empty, or an entry that is not text.
+    """Options (or names) written in YAML, as texts.
+
+    Fault: not a list, empty, or an entry that is not text.
 
     YAML reads a bare yes, no, on, off as a boolean: such an entry must be quoted.
     """
@@ -330,11 +406,14 @@ def check_choices(values: Any, where: str) -> tuple[str, ...]:
     for each in values:
         if isinstance(each, bool):
             raise Fault(
-                f"{where} holds the boolean {str(each).lower()}: YAML reads a bare yes, no, on, off so. "
+                f"{where} holds the boolean {str(each).lower()}: YAML reads a bare yes, "
+                "no, on, off so. "
                 'Write the text in quotes: "yes".'
             )
         if not isinstance(each, str):
-            raise Fault(f"{where} holds {each!r}, which YAML does not read as text. Write it in quotes.")
+            raise Fault(
+                f"{where} holds {each!r}, which YAML does not read as text. Write it in quotes."
+            )
     repeated = sorted({each for each in values if list(values).count(each) > 1})
     if repeated:
         raise Fault(f"{where} holds {repeated[0]!r} twice. Each option stands once.")

@@ -16,32 +16,42 @@ from evalrun.types import DatasetPlan, Doc, FewshotPlan
 RULES = ("first", "random")
 
 
-def pool_dataset(dataset: DatasetPlan, fewshot: FewshotPlan, base_dir: Path | None = None) -> DatasetPlan | None:
-    """Where the examples come from: fewshot.path, fewshot.split of the dataset itself, or None: its own rows.
+def pool_dataset(
+    dataset: DatasetPlan, fewshot: FewshotPlan, base_dir: Path | None = None
+) -> DatasetPlan | None:
+    """Where the examples come from: fewshot.path, fewshot.split of the dataset itself, or None: its
+    own rows.
 
     Fault: a split is asked of a dataset that is one file.
     """
     if fewshot.n == 0:
         return None
     if fewshot.path is not None:
-        return replace(dataset, path=fewshot.path, split=fewshot.split or dataset.split, revision=None)
+        return replace(
+            dataset, path=fewshot.path, split=fewshot.split or dataset.split, revision=None
+        )
     if fewshot.split is None or fewshot.split == dataset.split:
         return None
     if is_file(dataset.path, base_dir):
         raise Fault(
-            f"fewshot.split={fewshot.split} cannot be taken from dataset.path={dataset.path}, which is one file. Set "
-            "fewshot.path=FILE with the examples, or fewshot.split=null to take them from the file's other rows."
+            f"fewshot.split={fewshot.split} cannot be taken from dataset.path={dataset.path}, "
+            "which is one file. Set fewshot.path=FILE with the examples, or fewshot.split=null to "
+            "take them from the file's other rows."
         )
     return replace(dataset, split=fewshot.split)
 
 
 def choose(docs: Sequence[Doc], pool: Sequence[Doc], fewshot: FewshotPlan) -> list[tuple[Doc, ...]]:
-    """For each document, in order, `fewshot.n` documents of the pool, never one with an equal question.
+    """For each document, in order, `fewshot.n` documents of the pool, never one with an equal
+    question.
 
-    pool: another split, another file, or all documents of the task themselves. Questions that differ in case
-    or white space only count as equal. first: the first of the pool. random: drawn without replacement by
-    (fewshot.seed, document id); neither the order of `docs` nor that of the pool changes it. Fault: an unknown
-    rule, a negative n, or a pool that holds too few.
+    Args:
+        pool: another split, another file, or all documents of the task themselves. Questions that
+            differ in case or white space only count as equal. first: the first of the pool. random:
+            drawn without replacement by (fewshot.seed, document id); neither the order of `docs`
+            nor that of the pool changes it.
+
+    Fault: an unknown rule, a negative n, or a pool that holds too few.
     """
     if fewshot.rule not in RULES:
         raise unknown("few-shot rule", fewshot.rule, RULES, "fewshot.rule")
@@ -59,7 +69,11 @@ def choose(docs: Sequence[Doc], pool: Sequence[Doc], fewshot: FewshotPlan) -> li
         free = len(ordered) - len(own)
         if free < fewshot.n:
             raise _too_few(doc, fewshot, len(ordered), free)
-        picked = _first(own, fewshot.n) if fewshot.rule == "first" else _drawn(own, len(ordered), fewshot, doc.id)
+        picked = (
+            _first(own, fewshot.n)
+            if fewshot.rule == "first"
+            else _drawn(own, len(ordered), fewshot, doc.id)
+        )
         chosen.append(tuple(ordered[i] for i in picked))
     return chosen
 
@@ -109,7 +123,7 @@ def _too_few(doc: Doc, fewshot: FewshotPlan, size: int, free: int) -> Fault:
     pool = f"split {fewshot.split!r}" if fewshot.split else "the task's own documents"
     pool = f"{fewshot.path} ({pool})" if fewshot.path else pool
     return Fault(
-        f"fewshot.n={fewshot.n} examples were asked for, but document {doc.id} of {doc.task} can have {free}: the "
-        f"pool, {pool}, holds {size}, and {size - free} of them ask the same question. Lower fewshot.n, or name a "
-        "larger pool with fewshot.split or fewshot.path."
+        f"fewshot.n={fewshot.n} examples were asked for, but document {doc.id} of {doc.task} can "
+        f"have {free}: the pool, {pool}, holds {size}, and {size - free} of them ask the same "
+        "question. Lower fewshot.n, or name a larger pool with fewshot.split or fewshot.path."
     )

@@ -1,17 +1,18 @@
 """Templates -> messages -> requests.
 
-A prompt is one user message: the examples (template + answer each), then the question (template), joined by the
-separator; before it the system message, if there is one. Templates are Jinja2, sandboxed, without autoescape;
-an unknown name is a Fault.
+A prompt is one user message: the examples (template + answer each), then the question (template),
+joined by the separator; before it the system message, if there is one. Templates are Jinja2,
+sandboxed, without autoescape; an unknown name is a Fault.
 
-Names in a template: query, choices, letters (A, B, ... one per option), subset, is_first (True in the first block
-of the prompt: for an instruction that stands once), and any column of the dataset.
-In `prompt.answer` also: gold (text of the first right answer), golds (all of them), gold_letter (its letter).
-In `prompt.continuation` and `prompt.context` also: choice, its letter, its index from 0.
+Names in a template: query, choices, letters (A, B, ... one per option), subset, is_first (True in
+the first block of the prompt: for an instruction that stands once), and any column of the dataset.
+In `prompt.answer` also: gold (text of the first right answer), golds (all of them), gold_letter
+(its letter). In `prompt.continuation` and `prompt.context` also: choice, its letter, its index from
+0.
 
-A log-likelihood has the same prompt for a context. Where prompt.context is set, it stands in place of the template:
-for the question with each choice in turn, for an example with its first right choice, continuation behind it. White
-space that ends a context is scored with the continuation.
+A log-likelihood has the same prompt for a context. Where prompt.context is set, it stands in place
+of the template: for the question with each choice in turn, for an example with its first right
+choice, continuation behind it. White space that ends a context is scored with the continuation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ from typing import Any
 from evalrun.errors import Fault, unknown
 from evalrun.tasks.docs import letters_of
 from evalrun.tasks.templates import filled, names_of
-from evalrun.types import Cell, Doc, Generate, Key, Kind, Loglikelihood, Message, PromptPlan, Request, Rolling
+from evalrun.types import (
+    Cell,
+    Doc,
+    Generate,
+    Key,
+    Kind,
+    Loglikelihood,
+    Message,
+    PromptPlan,
+    Request,
+    Rolling,
+)
 
 QUESTION_NAMES = ("query", "choices", "letters", "subset", "is_first")
 ANSWER_NAMES = (*QUESTION_NAMES, "gold", "golds", "gold_letter")
@@ -37,8 +49,11 @@ _GOLD_NAMES = frozenset(ANSWER_NAMES) - frozenset(QUESTION_NAMES)
 class Asked:
     """What is sent for one document, each part as far as the cell's request kinds need it.
 
-    messages: of generations. contexts, continuations: one each per choice, as they are scored. unconditioned: the
-    context of PMI, empty where it is none. text: what a rolling request scores, whole.
+    Attributes:
+        messages: of generations.
+        contexts, continuations: one each per choice, as they are scored.
+        unconditioned: the context of PMI, empty where it is none.
+        text: what a rolling request scores, whole.
     """
 
     messages: tuple[Message, ...] = ()
@@ -48,7 +63,7 @@ class Asked:
     text: str | None = None
 
 
-# ---- checks while planning ------------------------------------------------------------------------------------
+# ---- checks while planning -----------------------------------------------------------------------
 
 
 def _templates(prompt: PromptPlan) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -65,21 +80,29 @@ def _templates(prompt: PromptPlan) -> Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def template_columns(prompt: PromptPlan) -> tuple[str, ...]:
-    """The names in all templates that are not ours: columns of the dataset, sorted. Fault: a broken template."""
+    """The names in all templates that are not ours: columns of the dataset, sorted.
+
+    Fault: a broken template.
+    """
     columns: set[str] = set()
     for key, source, ours in _templates(prompt):
         names = names_of(source, key)
         if key != "prompt.answer":
             for name in sorted(names & _GOLD_NAMES):
-                raise Fault(f"{key} names {name!r}: the question must not hold its answer. prompt.answer may.")
+                raise Fault(
+                    f"{key} names {name!r}: the question must not hold its answer. prompt.answer "
+                    "may."
+                )
         columns |= names - set(ours)
     return tuple(sorted(columns))
 
 
 def check_template(prompt: PromptPlan, known_columns: Iterable[str]) -> None:
-    """Fault where a template is not valid Jinja2, names a filter or a name that does not exist, or its own gold.
+    """Fault where a template is not valid Jinja2, names a filter or a name that does not exist, or
+    its own gold.
 
-    known_columns: the columns of the dataset and the further fields of dataset.columns.
+    Args:
+        known_columns: the columns of the dataset and the further fields of dataset.columns.
     """
     template_columns(prompt)
     known = set(known_columns)
@@ -88,7 +111,7 @@ def check_template(prompt: PromptPlan, known_columns: Iterable[str]) -> None:
             raise unknown("name", name, [*ours, *known], key)
 
 
-# ---- rendering ------------------------------------------------------------------------------------------------
+# ---- rendering -----------------------------------------------------------------------------------
 
 
 def asked(cell: Cell, doc: Doc, examples: Sequence[Doc], system: str | None) -> Asked:
@@ -110,10 +133,16 @@ def asked(cell: Cell, doc: Doc, examples: Sequence[Doc], system: str | None) -> 
     return made
 
 
-def render(prompt: PromptPlan, doc: Doc, examples: Sequence[Doc], system: str | None) -> tuple[Message, ...]:
-    """The messages of one document. system: the model's own; it wins over the document's and the prompt's.
+def render(
+    prompt: PromptPlan, doc: Doc, examples: Sequence[Doc], system: str | None
+) -> tuple[Message, ...]:
+    """The messages of one document.
 
-    An empty system text means: no system message. Fault: a template that fails on this document, or gives nothing.
+    Args:
+        system: the model's own; it wins over the document's and the prompt's.
+
+    An empty system text means: no system message. Fault: a template that fails on this document, or
+    gives nothing.
     """
     blocks = _blocks(prompt, examples)
     question = _question(prompt, doc, not blocks)
@@ -125,7 +154,9 @@ def render(prompt: PromptPlan, doc: Doc, examples: Sequence[Doc], system: str | 
 def render_contexts(
     prompt: PromptPlan, doc: Doc, examples: Sequence[Doc], system: str | None
 ) -> tuple[tuple[Message, ...], ...]:
-    """The messages that each choice continues, without the white space at their end. Equal ones are one object.
+    """The messages that each choice continues, without the white space at their end.
+
+    Equal ones are one object.
 
     A context may be empty: no message at all. Fault: a template that fails on this document.
     """
@@ -136,23 +167,29 @@ def render_contexts(
     for question in _questions(prompt, doc, len(options), not blocks):
         if question not in made:
             text = prompt.separator.join([*blocks, question])
-            made[question] = _messages(text.removesuffix(_space(prompt, question, bool(blocks))), prompt, doc, system)
+            made[question] = _messages(
+                text.removesuffix(_space(prompt, question, bool(blocks))), prompt, doc, system
+            )
         contexts.append(made[question])
     return tuple(contexts)
 
 
 def as_scored(prompt: PromptPlan, doc: Doc) -> Doc:
-    """The document as a metric of log-likelihoods sees it: choices are the continuations as sent, golds are indices.
+    """The document as a metric of log-likelihoods sees it: choices are the continuations as sent,
+    golds are indices.
 
-    Without choices, the golds themselves are the choices, and all of them right. Fault: an empty continuation, or a
-    template that fails.
+    Without choices, the golds themselves are the choices, and all of them right. Fault: an empty
+    continuation, or a template that fails.
     """
     gold = doc.gold if doc.choices else tuple(range(len(doc.gold)))
     return replace(doc, choices=_continuations(prompt, doc, bool(doc.fewshot)), gold=gold)
 
 
 def rolling_text(prompt: PromptPlan, doc: Doc) -> str:
-    """The text that a rolling request scores: the rendered template, no examples and no system. Fault: it is empty."""
+    """The text that a rolling request scores: the rendered template, no examples and no system.
+
+    Fault: it is empty.
+    """
     text = _question(prompt, doc, True)
     if not text:
         raise Fault(f"prompt.template gives an empty text for document {doc.id} of {doc.task}.")
@@ -160,16 +197,20 @@ def rolling_text(prompt: PromptPlan, doc: Doc) -> str:
 
 
 def move_space(context: str, continuation: str) -> tuple[str, str]:
-    """Context and continuation with the white space that ends the context moved over; joined they are unchanged.
+    """Context and continuation with the white space that ends the context moved over; joined they
+    are unchanged.
 
-    Tokenizers put a space at the head of a word, so that "Answer: " + "4" has other tokens than "Answer:" + " 4".
+    Tokenizers put a space at the head of a word, so that "Answer: " + "4" has other tokens than
+    "Answer:" + " 4".
     """
     bare = context.rstrip()
     return bare, context[len(bare) :] + continuation
 
 
 def _space(prompt: PromptPlan, question: str, has_examples: bool) -> str:
-    """The white space that ends a context, looked for in its question and, where that is blank, in the separator."""
+    """The white space that ends a context, looked for in its question and, where that is blank,
+    in the separator.
+    """
     is_open = has_examples and not question.strip()
     return move_space(prompt.separator + question if is_open else question, "")[1]
 
@@ -185,14 +226,18 @@ def _unconditioned(prompt: PromptPlan, doc: Doc) -> tuple[Message, ...]:
     text = _filled(prompt.unconditioned or "", _values(doc) | {"is_first": True}, doc, key)
     if move_space(text, "")[1]:
         raise Fault(
-            f"{key} gives {text!r} for document {doc.id} of {doc.task}, which ends in white space. That belongs to "
-            'the continuation, which is the same with and without the context: write "Answer:", not "Answer: ".'
+            f"{key} gives {text!r} for document {doc.id} of {doc.task}, which ends in "
+            "white space. That belongs to "
+            'the continuation, which is the same with and without the context: write "Answer:", '
+            'not "Answer: ".'
         )
     return (Message("user", text),) if text else ()
 
 
 class _Same:
-    """An example as a key of a cache: equal to itself alone, since what a document holds may have no hash."""
+    """An example as a key of a cache: equal to itself alone, since what a document holds may
+    have no hash.
+    """
 
     __slots__ = ("doc",)
 
@@ -207,7 +252,11 @@ class _Same:
 
 
 def _blocks(prompt: PromptPlan, examples: Sequence[Doc], is_context: bool = False) -> list[str]:
-    """Examples with their answers. is_context: as contexts have them; where they differ by choice, the right one."""
+    """Examples with their answers.
+
+    Args:
+        is_context: as contexts have them; where they differ by choice, the right one.
+    """
     show = _right_block if is_context and prompt.context is not None else _block
     return [show(prompt, _Same(example), i == 0) for i, example in enumerate(examples)]
 
@@ -223,7 +272,9 @@ def _block(prompt: PromptPlan, example: _Same, is_first: bool) -> str:
 def _right_block(prompt: PromptPlan, example: _Same, is_first: bool) -> str:
     doc = example.doc
     if not doc.gold:
-        raise Fault(f"Document {doc.id} of {doc.task} has no gold, so it cannot stand as an example.")
+        raise Fault(
+            f"Document {doc.id} of {doc.task} has no gold, so it cannot stand as an example."
+        )
     place = doc.gold[0] if isinstance(doc.gold[0], int) else 0
     context = _choice_filled(prompt.context or "", doc, place, is_first, "prompt.context")
     return context + _continuation(prompt, doc, place)
@@ -233,19 +284,26 @@ def _questions(prompt: PromptPlan, doc: Doc, n_choices: int, is_first: bool) -> 
     """The question as each choice has it."""
     if prompt.context is None:
         return [_question(prompt, doc, is_first)] * n_choices
-    return [_choice_filled(prompt.context, doc, i, is_first, "prompt.context") for i in range(n_choices)]
+    return [
+        _choice_filled(prompt.context, doc, i, is_first, "prompt.context") for i in range(n_choices)
+    ]
 
 
 def _refuse_equal_choices(prompt: PromptPlan, doc: Doc) -> None:
-    """Fault where all choices of a document ask the same: neither their continuation nor their context names them."""
+    """Fault where all choices of a document ask the same: neither their continuation nor their
+    context names them.
+    """
     if prompt.continuation is None or len(_options(doc)) < 2:
         return
-    names = names_of(prompt.continuation, "prompt.continuation") | names_of(prompt.context or "", "prompt.context")
+    names = names_of(prompt.continuation, "prompt.continuation") | names_of(
+        prompt.context or "", "prompt.context"
+    )
     if names.isdisjoint(OWN_NAMES):
         raise Fault(
-            f"prompt.continuation is the same for all {len(_options(doc))} choices of document {doc.id} of {doc.task}, and "
-            f"so is their context: all are equally likely. Name one of {', '.join(OWN_NAMES)} in prompt.continuation, or "
-            "in prompt.context where the continuation is the same for all."
+            f"prompt.continuation is the same for all {len(_options(doc))} choices of document "
+            f"{doc.id} of {doc.task}, and so is their context: all are equally likely. Name one of "
+            f"{', '.join(OWN_NAMES)} in prompt.continuation, or in prompt.context where the "
+            "continuation is the same for all."
         )
 
 
@@ -254,10 +312,13 @@ def _question(prompt: PromptPlan, doc: Doc, is_first: bool) -> str:
 
 
 def _continuations(prompt: PromptPlan, doc: Doc, has_examples: bool) -> tuple[str, ...]:
-    """What is scored of each choice: its continuation behind the white space that ends its context."""
+    """What is scored of each choice: its continuation behind the white space that ends its
+    context.
+    """
     questions = _questions(prompt, doc, len(_options(doc)), not has_examples)
     return tuple(
-        _space(prompt, question, has_examples) + _continuation(prompt, doc, i) for i, question in enumerate(questions)
+        _space(prompt, question, has_examples) + _continuation(prompt, doc, i)
+        for i, question in enumerate(questions)
     )
 
 
@@ -266,8 +327,8 @@ def _options(doc: Doc) -> tuple[str, ...]:
     options = doc.choices or doc.gold_texts
     if not options:
         raise Fault(
-            f"Document {doc.id} of {doc.task} has neither choices nor a gold, so there is nothing to score. Set "
-            "dataset.columns.choices or dataset.columns.gold."
+            f"Document {doc.id} of {doc.task} has neither choices nor a gold, so there is nothing "
+            "to score. Set dataset.columns.choices or dataset.columns.gold."
         )
     return options
 
@@ -279,8 +340,8 @@ def _continuation(prompt: PromptPlan, doc: Doc, index: int) -> str:
     text = _choice_filled(prompt.continuation, doc, index, False, "prompt.continuation")
     if not text:
         raise Fault(
-            f"prompt.continuation gives an empty text for choice {index + 1} ({choice[:60]!r}) of document {doc.id} of "
-            f"{doc.task}. What is scored has at least one character."
+            f"prompt.continuation gives an empty text for choice {index + 1} ({choice[:60]!r}) of "
+            f"document {doc.id} of {doc.task}. What is scored has at least one character."
         )
     return text
 
@@ -306,18 +367,22 @@ def _answer_values(doc: Doc) -> dict[str, Any]:
         return {}
     first = doc.gold[0]
     values: dict[str, Any] = {"gold": doc.gold_texts[0], "golds": doc.gold_texts}
-    return values | ({"gold_letter": letters_of(len(doc.choices))[first]} if isinstance(first, int) else {})
+    return values | (
+        {"gold_letter": letters_of(len(doc.choices))[first]} if isinstance(first, int) else {}
+    )
 
 
 def _filled(source: str, values: Mapping[str, Any], doc: Doc, where: str) -> str:
     return filled(source, values, where, f"document {doc.id} of {doc.task}")
 
 
-# ---- requests -------------------------------------------------------------------------------------------------
+# ---- requests ------------------------------------------------------------------------------------
 
 
 def keys_of(cell: Cell, doc: Doc) -> tuple[Key, ...]:
-    """Every key that the cell asks of one document, kind by kind: n generations, one per choice, one whole text."""
+    """Every key that the cell asks of one document, kind by kind: n generations, one per choice,
+    one whole text.
+    """
     sizes = {Kind.GENERATE: cell.n, Kind.ROLLING: 1}
     return tuple(
         (doc.id, Kind(kind).value, i, 0)
@@ -336,10 +401,15 @@ def requests(
 ) -> Iterator[Request]:
     """The requests that bring the missing keys, document by document in the order of `docs`.
 
-    Per document: one generation with all its missing indices, one log-likelihood per missing choice, the same
-    without context, the whole text. prompts: document id -> what is sent. seed_of: document id -> base seed; sample
-    i is drawn with it + i. is_single_token: every choice must be one token. ValueError: a missing key that belongs
-    to no document or to nothing that was rendered.
+    Per document: one generation with all its missing indices, one log-likelihood per missing
+    choice, the same without context, the whole text.
+
+    Args:
+        prompts: document id -> what is sent.
+        seed_of: document id -> base seed; sample i is drawn with it + i.
+        is_single_token: every choice must be one token.
+
+    ValueError: a missing key that belongs to no document or to nothing that was rendered.
     """
     missing: dict[str, dict[str, set[int]]] = {}
     for doc_id, kind, index, turn in missing_keys:
@@ -353,7 +423,9 @@ def requests(
         request
         for doc in docs
         if doc.id in missing
-        for request in _requests(doc.id, prompts[doc.id], missing[doc.id], cell, seed_of(doc.id), is_single_token)
+        for request in _requests(
+            doc.id, prompts[doc.id], missing[doc.id], cell, seed_of(doc.id), is_single_token
+        )
     )
 
 
@@ -369,14 +441,23 @@ def _is_rendered(prompt: Asked, kind: str, index: int) -> bool:
 
 
 def _requests(
-    doc_id: str, prompt: Asked, missing: Mapping[str, set[int]], cell: Cell, seed: int, is_single_token: bool
+    doc_id: str,
+    prompt: Asked,
+    missing: Mapping[str, set[int]],
+    cell: Cell,
+    seed: int,
+    is_single_token: bool,
 ) -> Iterator[Request]:
     indices = {kind: tuple(sorted(missing.get(kind.value, ()))) for kind in Kind}
     if indices[Kind.GENERATE]:
         yield Generate(doc_id, prompt.messages, indices[Kind.GENERATE], cell.sampling, seed)
     for i in indices[Kind.LOGLIKELIHOOD]:
-        yield Loglikelihood(doc_id, i, prompt.contexts[i], prompt.continuations[i], True, is_single_token)
+        yield Loglikelihood(
+            doc_id, i, prompt.contexts[i], prompt.continuations[i], True, is_single_token
+        )
     for i in indices[Kind.UNCONDITIONED]:
-        yield Loglikelihood(doc_id, i, prompt.unconditioned, prompt.continuations[i], False, is_single_token)
+        yield Loglikelihood(
+            doc_id, i, prompt.unconditioned, prompt.continuations[i], False, is_single_token
+        )
     if indices[Kind.ROLLING] and prompt.text is not None:
         yield Rolling(doc_id, prompt.text)

@@ -1,7 +1,9 @@
 """Rows of a dataset: local files read by us with types untouched, hub data through `datasets`.
 
-path of a DatasetPlan:  FILE.jsonl .ndjson .json .csv .tsv (also .gz) .parquet .arrow .arrows .feather
-                        FOLDER      with [NAME/]SPLIT.jsonl, SPLIT-00000-of-00001.parquet, SPLIT/*.arrow, ...
+path of a DatasetPlan:  FILE.jsonl .ndjson .json .csv .tsv (also .gz) .parquet .arrow .arrows
+.feather
+                        FOLDER      with [NAME/]SPLIT.jsonl, SPLIT-00000-of-00001.parquet,
+                                    SPLIT/*.arrow, ...
                         package:X   a file that comes with evalrun
                         OWNER/NAME  the Hugging Face hub
 """
@@ -47,8 +49,12 @@ _TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 class Rows:
     """The rows of one split, after the filter.
 
-    numbers: the place of each row in its source, from 0. columns: every column of the source. digest: SHA-256 of
-    the file's bytes (several files: of their digests; hub: of the rows), before the filter. source: for messages.
+    Attributes:
+        numbers: the place of each row in its source, from 0.
+        columns: every column of the source.
+        digest: SHA-256 of the file's bytes (several files: of their digests; hub: of the rows),
+            before the filter.
+        source: for messages.
     """
 
     rows: Sequence[dict[str, Any]]
@@ -66,19 +72,28 @@ class Rows:
 
 
 def load_rows(dataset: DatasetPlan, base_dir: Path | None = None) -> Rows:
-    """The rows of a dataset, never empty. base_dir: what relative local paths start from.
+    """The rows of a dataset, never empty.
 
-    Fault: a file, split, column or value that is not as asked. TaskFailure: the hub cannot be reached.
+    Args:
+        base_dir: what relative local paths start from.
+
+    Fault: a file, split, column or value that is not as asked. TaskFailure: the hub cannot be
+    reached.
     """
     here = is_local(dataset.path, base_dir)
     rows = _load_files(_files(dataset, base_dir), dataset) if here else _load_hub(dataset)
     if not rows.rows:
-        raise Fault(f"{rows.source} holds no rows, so there is nothing to ask. Set dataset.path to a file with rows.")
+        raise Fault(
+            f"{rows.source} holds no rows, so there is nothing to ask. Set dataset.path to a file "
+            "with rows."
+        )
     return _filtered(rows, dataset.filter)
 
 
 def digest_here(dataset: DatasetPlan, base_dir: Path | None = None) -> str | None:
-    """The `digest` of local files without reading their rows; None for hub data and for files that are not here."""
+    """The `digest` of local files without reading their rows; None for hub data and for files
+    that are not here.
+    """
     if not is_local(dataset.path, base_dir):
         return None
     try:
@@ -92,11 +107,15 @@ def digest_here(dataset: DatasetPlan, base_dir: Path | None = None) -> str | Non
 
 
 def _joined(digests: Sequence[str]) -> str:
-    return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    )
 
 
 def is_local(path: str, base_dir: Path | None = None) -> bool:
-    """Whether a dataset path means a file or folder of this machine (or of the package), not a hub name."""
+    """Whether a dataset path means a file or folder of this machine (or of the package), not a
+    hub name.
+    """
     if path.startswith((PACKAGE, "/", "./", "../", "~")) or path in (".", ".."):
         return True
     return _form(path) is not None or _resolved(path, base_dir).exists()
@@ -121,7 +140,7 @@ def _resolved(path: str, base_dir: Path | None) -> Path:
     return (base_dir or Path()) / Path(path).expanduser()
 
 
-# ---- finding local files --------------------------------------------------------------------------------------
+# ---- finding local files -------------------------------------------------------------------------
 
 
 def _files(dataset: DatasetPlan, base_dir: Path | None) -> list[Path]:
@@ -136,17 +155,22 @@ def _files(dataset: DatasetPlan, base_dir: Path | None) -> list[Path]:
         return _files_of_split(path, dataset)
     if path.is_symlink() and not path.exists():
         raise Fault(
-            f"dataset.path={visible(str(path))} is a link to {visible(os.readlink(path))}, which is not there."
+            f"dataset.path={visible(str(path))} is a link to {visible(os.readlink(path))}, which "
+            "is not there."
         )
     if not path.exists():
         raise Fault(_no_such_file(path))
     if not path.is_file():
         raise Fault(
-            f"dataset.path={visible(str(path))} is no regular file (a pipe or a device), so it cannot be read."
+            f"dataset.path={visible(str(path))} is no regular file (a pipe or a device), so it "
+            "cannot be read."
         )
     if _form(path.name) is None:
         kinds = ", ".join(_FORMS)
-        raise Fault(f"dataset.path={visible(str(path))} has no suffix that says how to read it. Allowed: {kinds}.")
+        raise Fault(
+            f"dataset.path={visible(str(path))} has no suffix that says how to read it. Allowed: "
+            f"{kinds}."
+        )
     return [path]
 
 
@@ -155,12 +179,16 @@ def _no_such_file(path: Path) -> str:
     if not folder.is_dir():
         existing = next(each for each in folder.absolute().parents if each.is_dir())
         return (
-            f"There is no file {visible(str(path))} (dataset.path): its folder {visible(str(folder))} does not exist "
-            f"either. The nearest folder that does is {existing}."
+            f"There is no file {visible(str(path))} (dataset.path): its folder "
+            f"{visible(str(folder))} does not exist either. The nearest folder that does is "
+            f"{existing}."
         )
     hint = nearest(path.name, (each.name for each in folder.iterdir()))
     guess = f" Did you mean {visible(str(folder / hint))!r}?" if hint else ""
-    return f"There is no file {visible(str(path))} (dataset.path), looked for in {folder.absolute()}.{guess}"
+    return (
+        f"There is no file {visible(str(path))} (dataset.path), looked for in "
+        f"{folder.absolute()}.{guess}"
+    )
 
 
 def _files_of_split(folder: Path, dataset: DatasetPlan) -> list[Path]:
@@ -169,8 +197,8 @@ def _files_of_split(folder: Path, dataset: DatasetPlan) -> list[Path]:
     if not base.is_dir():
         inner = [each.name for each in folder.iterdir() if each.is_dir()]
         raise Fault(
-            f"{unknown('folder', dataset.name or '', inner, f'{folder} (dataset.name)')} Where the files lie in "
-            f"{folder} itself, set tasks.NAME.dataset.name=null."
+            f"{unknown('folder', dataset.name or '', inner, f'{folder} (dataset.name)')} Where the "
+            f"files lie in {folder} itself, set tasks.NAME.dataset.name=null."
         )
     for place in (base, base / "data"):
         if place.is_dir() and (found := _split_in(place, dataset.split)):
@@ -187,28 +215,45 @@ def _files_of_split(folder: Path, dataset: DatasetPlan) -> list[Path]:
 
 
 def _data_files(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.iterdir() if each.is_file() and _form(each.name) is not None)
+    return sorted(
+        each for each in folder.iterdir() if each.is_file() and _form(each.name) is not None
+    )
 
 
 def _split_in(folder: Path, split: str) -> list[Path]:
-    """SPLIT.SUFFIX, or all of SPLIT-00000-of-00002.SUFFIX, ...; Fault: both, two forms, or a part is missing."""
+    """SPLIT.SUFFIX, or all of SPLIT-00000-of-00002.SUFFIX, ...; Fault: both, two forms, or a
+    part is missing.
+    """
     stems = {each: each.name.removesuffix(".gz").rpartition(".")[0] for each in _data_files(folder)}
     whole = [each for each, stem in stems.items() if stem == split]
-    parts = {each: m for each, stem in stems.items() if (m := _PART.fullmatch(stem)) and m["split"] == split}
-    if len(whole) + bool(parts) > 1 or len({(m["of"], _form(each.name)) for each, m in parts.items()}) > 1:
+    parts = {
+        each: m
+        for each, stem in stems.items()
+        if (m := _PART.fullmatch(stem)) and m["split"] == split
+    }
+    if (
+        len(whole) + bool(parts) > 1
+        or len({(m["of"], _form(each.name)) for each, m in parts.items()}) > 1
+    ):
         raise _is_there_twice(split, folder, [*whole, *parts])
     for match in parts.values():
         if len(parts) != int(match["of"]):
-            raise Fault(f"Of the split {split!r} in {folder} there are {len(parts)} of {int(match['of'])} parts.")
+            raise Fault(
+                f"Of the split {split!r} in {folder} there are {len(parts)} of {int(match['of'])} "
+                "parts."
+            )
     return [*whole, *parts]
 
 
 def _is_there_twice(split: str, folder: Path, found: list[Path]) -> Fault:
     names = ", ".join(each.name for each in found)
-    return Fault(f"The split {split!r} is there more than once in {folder}: {names}. Set dataset.path to one file.")
+    return Fault(
+        f"The split {split!r} is there more than once in {folder}: {names}. Set dataset.path to "
+        "one file."
+    )
 
 
-# ---- reading local files --------------------------------------------------------------------------------------
+# ---- reading local files -------------------------------------------------------------------------
 
 
 def _load_files(paths: list[Path], dataset: DatasetPlan) -> Rows:
@@ -220,7 +265,9 @@ def _load_files(paths: list[Path], dataset: DatasetPlan) -> Rows:
                 digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
             rows += _read(path, dataset.name)
         except OSError as error:
-            raise Fault(f"{visible(str(path))} cannot be read (dataset.path): {error.strerror or error}.") from error
+            raise Fault(
+                f"{visible(str(path))} cannot be read (dataset.path): {error.strerror or error}."
+            ) from error
     source = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     return Rows(rows, range(len(rows)), column_names(rows), _joined(digests), visible(source))
 
@@ -248,11 +295,15 @@ def _read_table(path: Path, form: str) -> list[dict[str, Any]]:
         names = table.column_names
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise Fault(f"{path}: column {visible(twice)!r} is there twice. Names of columns are unique.")
+            raise Fault(
+                f"{path}: column {visible(twice)!r} is there twice. Names of columns are unique."
+            )
         rows: list[dict[str, Any]] = table.to_pylist()
     except (pa.ArrowException, ValueError, EOFError) as error:
         kind = "Parquet" if form == "parquet" else "Arrow IPC"
-        raise Fault(f"{path}: not a whole, valid {kind} file: {visible(_first_line(error))}") from error
+        raise Fault(
+            f"{path}: not a whole, valid {kind} file: {visible(_first_line(error))}"
+        ) from error
     return rows
 
 
@@ -261,22 +312,27 @@ def _first_line(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-# ---- hub ------------------------------------------------------------------------------------------------------
+# ---- hub -----------------------------------------------------------------------------------------
 
 
 def _load_hub(dataset: DatasetPlan) -> Rows:
-    """Rows through `datasets.load_dataset`; a failure of the hub fails the task and names the way out."""
+    """Rows through `datasets.load_dataset`; a failure of the hub fails the task and names the
+    way out.
+    """
     try:
         import datasets
     except ImportError as error:
         raise Fault(
-            f"dataset.path={visible(dataset.path)!r} names a dataset of the hub, which needs the package `datasets`: "
-            "pip install datasets. A local file needs no package: dataset.path=FILE.jsonl."
+            f"dataset.path={visible(dataset.path)!r} names a dataset of the hub, which needs the "
+            "package `datasets`: pip install datasets. A local file needs no package: "
+            "dataset.path=FILE.jsonl."
         ) from error
     source = "/".join(part for part in (dataset.path, dataset.name, dataset.split) if part)
     try:
         with _as_reachable(datasets):
-            data = datasets.load_dataset(dataset.path, dataset.name, split=dataset.split, revision=dataset.revision)
+            data = datasets.load_dataset(
+                dataset.path, dataset.name, split=dataset.split, revision=dataset.revision
+            )
             rows: list[dict[str, Any]] = data.to_list()
     except _hub_errors(datasets) as error:
         raise _hub_fault(dataset, error) from error
@@ -288,7 +344,9 @@ _away: list[float] = []  # when a hub could last not be reached, by the monotoni
 
 @contextmanager
 def _as_reachable(datasets: Any) -> Iterator[None]:
-    """While the hub is away, the local cache alone is asked: each try takes 24 s to fail, and tasks have 57 subsets."""
+    """While the hub is away, the local cache alone is asked: each try takes 24 s to fail, and
+    tasks have 57 subsets.
+    """
     from huggingface_hub import constants
 
     switches = [(datasets.config, "HF_HUB_OFFLINE"), (constants, "HF_HUB_OFFLINE")]
@@ -310,18 +368,27 @@ def _as_reachable(datasets: Any) -> Iterator[None]:
 def _hub_errors(datasets: Any) -> tuple[type[BaseException], ...]:
     """What a failing download raises. The HTTP client's own errors count where it is loaded."""
     clients = [sys.modules[name].HTTPError for name in ("httpx", "httpx2") if name in sys.modules]
-    return (OSError, ValueError, RuntimeError, ImportError, datasets.exceptions.DatasetsError, *clients)
+    return (
+        OSError,
+        ValueError,
+        RuntimeError,
+        ImportError,
+        datasets.exceptions.DatasetsError,
+        *clients,
+    )
 
 
 def _hub_fault(dataset: DatasetPlan, error: BaseException) -> EvalrunError:
     text = visible(_first_line(error)).rstrip(".")
     named = f"dataset.path={visible(dataset.path)}, name={dataset.name}, split={dataset.split}"
     if isinstance(error, ValueError) and ("Unknown split" in text or "BuilderConfig" in text):
-        return Fault(f"The dataset has no such part ({named}): {visible(' '.join(str(error).split()))}")
+        return Fault(
+            f"The dataset has no such part ({named}): {visible(' '.join(str(error).split()))}"
+        )
     return TaskFailure(
         f"The dataset could not be loaded from the hub ({named}, revision={dataset.revision}): "
-        f"{type(error).__name__}: {text}. With a copy on this machine, set dataset.path=FILE (.jsonl, .csv, .parquet "
-        "or .arrow) or a folder of such files."
+        f"{type(error).__name__}: {text}. With a copy on this machine, set dataset.path=FILE "
+        "(.jsonl, .csv, .parquet or .arrow) or a folder of such files."
     )
 
 
@@ -334,7 +401,7 @@ def digest_of(rows: Sequence[dict[str, Any]]) -> str:
     return digest.hexdigest()
 
 
-# ---- filter ---------------------------------------------------------------------------------------------------
+# ---- filter --------------------------------------------------------------------------------------
 
 
 def _filtered(rows: Rows, wanted: Pairs) -> Rows:
@@ -345,11 +412,13 @@ def _filtered(rows: Rows, wanted: Pairs) -> Rows:
         cells = column_of(rows, column, "dataset.filter")
         kept = [i for i in kept if any(is_same(cells[i], each) for each in values)]
         if not kept:
-            seen = sorted({visible(repr(cell))[:60] for cell in cells if not isinstance(cell, (dict, list))})
+            seen = sorted(
+                {visible(repr(cell))[:60] for cell in cells if not isinstance(cell, (dict, list))}
+            )
             shown = ", ".join(seen[:12]) + (", ..." if len(seen) > 12 else "")
             raise Fault(
-                f"dataset.filter.{column}={value!r} leaves none of the {len(rows)} rows of {rows.source}. "
-                f"Values there: {shown or 'lists or objects only'}."
+                f"dataset.filter.{column}={value!r} leaves none of the {len(rows)} rows of "
+                f"{rows.source}. Values there: {shown or 'lists or objects only'}."
             )
     if len(kept) == len(rows):
         return rows
@@ -357,7 +426,10 @@ def _filtered(rows: Rows, wanted: Pairs) -> Rows:
 
 
 def column_of(rows: Rows, column: str, where: str) -> list[Any]:
-    """The cells of a column (dots go into nested values), MISSING where a row has none. Fault: no row has it."""
+    """The cells of a column (dots go into nested values), MISSING where a row has none.
+
+    Fault: no row has it.
+    """
     cells = [lookup(row, column) for row in rows.rows]
     if column not in rows.columns and all(cell is MISSING for cell in cells):
         names = [*rows.columns, *(nested_names(rows.rows[0]) if rows.rows else ())]

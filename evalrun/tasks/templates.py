@@ -1,6 +1,8 @@
-"""Jinja2 in a sandbox: checked while planning, filled for one document or row at a time, nothing escaped.
+"""Jinja2 in a sandbox: checked while planning, filled for one document or row at a time, nothing
+escaped.
 
-Besides Jinja2's own filters (all but `random`) there is one of ours: regex_replace(pattern, replacement).
+Besides Jinja2's own filters (all but `random`) there is one of ours: regex_replace(pattern,
+replacement).
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def is_template(text: str) -> bool:
 
 
 def regex_replace(text: object, pattern: str, replacement: str) -> str:
-    r"""Every match of a Python regular expression replaced; \1 stands for the first group. The filter of templates.
+    r"""Every match of a Python regular expression replaced; \1 stands for the first group.
+
+    The filter of templates.
 
     ValueError: the pattern or the replacement is not valid.
     """
@@ -35,7 +39,10 @@ def regex_replace(text: object, pattern: str, replacement: str) -> str:
 
 
 def names_of(source: str, where: str) -> frozenset[str]:
-    """The names that a template reads from outside. Fault: it is broken, or names a filter that does not exist."""
+    """The names that a template reads from outside.
+
+    Fault: it is broken, or names a filter that does not exist.
+    """
     _compiled(source, where)
     return _names(source)
 
@@ -43,7 +50,11 @@ def names_of(source: str, where: str) -> frozenset[str]:
 def filled(source: str, values: Mapping[str, Any], where: str, what: str) -> str:
     """The text that a template gives for these values.
 
-    where: the key that holds it. what: the document or row, for messages. Fault: it fails, or reads an unknown name.
+    Args:
+        where: the key that holds it.
+        what: the document or row, for messages.
+
+    Fault: it fails, or reads an unknown name.
     """
     from jinja2 import TemplateError, UndefinedError
 
@@ -55,8 +66,17 @@ def filled(source: str, values: Mapping[str, Any], where: str, what: str) -> str
         if named:
             raise unknown("name", named[1], values, f"{where} ({what})") from error
         raise Fault(f"{where} fails on {what}: {visible(str(error))}.") from error
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        raise Fault(f"{where} fails on {what}: {type(error).__name__}: {visible(str(error))}.") from error
+    except (
+        TemplateError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+    ) as error:
+        raise Fault(
+            f"{where} fails on {what}: {type(error).__name__}: {visible(str(error))}."
+        ) from error
 
 
 @lru_cache(maxsize=1)
@@ -75,7 +95,9 @@ def _environment() -> Environment:
 
 @lru_cache(maxsize=64)
 def _compiled(source: str, where: str) -> Template:
-    """The template, with every filter and test looked up (Jinja2 itself leaves those inside an `if` for later)."""
+    """The template, with every filter and test looked up (Jinja2 itself leaves those inside an
+    `if` for later).
+    """
     from jinja2 import TemplateSyntaxError, meta, nodes
 
     environment = _environment()
@@ -83,16 +105,22 @@ def _compiled(source: str, where: str) -> Template:
         tree = environment.parse(source)
         for node in tree.find_all((nodes.Filter, nodes.Test)):
             kind, known = (
-                ("filter", environment.filters) if isinstance(node, nodes.Filter) else ("test", environment.tests)
+                ("filter", environment.filters)
+                if isinstance(node, nodes.Filter)
+                else ("test", environment.tests)
             )
             if node.name not in known:
                 raise unknown(kind, node.name, known, f"{where}, line {node.lineno}")
         if any(True for _ in meta.find_referenced_templates(tree)):
-            raise Fault(f"{where} includes, imports or extends another template. A prompt is one template.")
+            raise Fault(
+                f"{where} includes, imports or extends another template. A prompt is one template."
+            )
         return environment.from_string(source)
     except TemplateSyntaxError as error:
         message = visible((error.message or "syntax error").rstrip("."))
-        raise Fault(f"{where}, line {error.lineno}: {message}. Allowed: a Jinja2 template.") from error
+        raise Fault(
+            f"{where}, line {error.lineno}: {message}. Allowed: a Jinja2 template."
+        ) from error
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,7 @@
-"""What a cell of a dataset holds: its text, its place, whether two are equal. Types are never guessed."""
+"""What a cell of a dataset holds: its text, its place, whether two are equal.
+
+Types are never guessed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from typing import Any, Final
 
 
 class Number(float):
-    """A JSON number with a fraction or an exponent. It counts as a float and shows as it was written: 2.50."""
+    """A JSON number with a fraction or an exponent.
+
+    It counts as a float and shows as it was written: 2.50.
+    """
 
     __slots__ = ("text",)
 
@@ -48,10 +54,11 @@ def is_absent(value: Any) -> bool:
 
 
 def as_text(value: Any) -> str | None:
-    """The text of one value, or None where it has none (absent, a list, a mapping, bytes that are not UTF-8).
+    """The text of one value, or None where it has none (absent, a list, a mapping, bytes that are
+    not UTF-8).
 
-    Text stays as it is; a JSON number keeps its source text (2.50); a boolean is `true` or `false`, as JSON
-    writes it; dates and times are ISO 8601.
+    Text stays as it is; a JSON number keeps its source text (2.50); a boolean is `true` or `false`,
+    as JSON writes it; dates and times are ISO 8601.
     """
     if isinstance(value, str):
         return value
@@ -76,7 +83,9 @@ def _decoded(value: bytes) -> str | None:
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Whether two values are equal: null with null, numbers as numbers, everything else by its text."""
+    """Whether two values are equal: null with null, numbers as numbers, everything else by its
+    text.
+    """
     if is_absent(left) or is_absent(right):
         return is_absent(left) and is_absent(right)
     if _is_number(left) and _is_number(right):
@@ -90,7 +99,10 @@ def _is_number(value: Any) -> bool:
 
 
 def jsonable(value: Any) -> Any:
-    """`value` with dates, decimals and bytes as text, mappings and lists walked. ValueError where it has no text."""
+    """`value` with dates, decimals and bytes as text, mappings and lists walked.
+
+    ValueError where it has no text.
+    """
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, Mapping):
@@ -106,8 +118,8 @@ def jsonable(value: Any) -> Any:
 def lookup(row: Any, column: str) -> Any:
     """The value of a column. Dots go into mappings (`answers.text`), lists by number (`options.0`).
 
-    A name on a list of mappings gives the list of their values. A column whose own name holds the dots wins.
-    MISSING where the row does not have it.
+    A name on a list of mappings gives the list of their values. A column whose own name holds the
+    dots wins. MISSING where the row does not have it.
     """
     if isinstance(row, Mapping) and column in row:
         return row[column]

@@ -1,4 +1,6 @@
-"""Fewest edits and shifts of words between a translation and a reference, as sacrebleu's TER finds them."""
+"""Fewest edits and shifts of words between a translation and a reference, as sacrebleu's TER
+finds them.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ _FAR = 1 << 20  # more edits than any two texts need
 
 
 def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
-    """Edits (insert, delete, substitute a word, each 1) plus shifts of word groups (each 1) from hyp to ref.
+    """Edits (insert, delete, substitute a word, each 1) plus shifts of word groups (each 1) from
+    hyp to ref.
 
-    Greedy: the shift that lowers the edit distance most, while any does. Source: Snover et al. 2006; order and limits
-    of the search as Tercom and sacrebleu 2.6.0 have them.
+    Greedy: the shift that lowers the edit distance most, while any does. Source: Snover et al.
+    2006; order and limits of the search as Tercom and sacrebleu 2.6.0 have them.
     """
     if not ref:
         return len(hyp)
@@ -39,7 +42,10 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
             return n_shifts + int(before)
         shifted = [_moved(text, *move) for move in moves]
         distances = distances_near_diagonal(shifted, gold).tolist()
-        ranks = [(-d, length, -start, -aim) for d, (start, length, aim) in zip(distances, moves, strict=True)]
+        ranks = [
+            (-d, length, -start, -aim)
+            for d, (start, length, aim) in zip(distances, moves, strict=True)
+        ]
         best = max(range(len(moves)), key=ranks.__getitem__)
         if distances[best] >= before:
             return n_shifts + int(before)
@@ -48,7 +54,8 @@ def edits(hyp: Sequence[str], ref: Sequence[str]) -> int:
 
 
 def distances_near_diagonal(texts: Sequence[str], gold: str) -> NDArray[np.int32]:
-    """Edit distances of texts of one length to `gold`, by paths near the diagonal alone; all texts at once, by rows.
+    """Edit distances of texts of one length to `gold`, by paths near the diagonal alone; all texts
+    at once, by rows.
 
     Row i holds the places j of the gold with |j - i * ratio| below the width of the search.
     """
@@ -75,8 +82,14 @@ def distances_near_diagonal(texts: Sequence[str], gold: str) -> NDArray[np.int32
     return np.asarray(last[:, -1], dtype=np.int32)
 
 
-def _moves(text: str, gold: str, trace: str, n_tried: int) -> tuple[list[tuple[int, int, int]], int]:
-    """All (start, length, aim) that may be tried, and how many have been so far. trace: from the text to the gold."""
+def _moves(
+    text: str, gold: str, trace: str, n_tried: int
+) -> tuple[list[tuple[int, int, int]], int]:
+    """All (start, length, aim) that may be tried, and how many have been so far.
+
+    Args:
+        trace: from the text to the gold.
+    """
     places, gold_wrong, text_wrong = _alignment(trace)
     moves: list[tuple[int, int, int]] = []
     for start, start_gold, length in _pairs(text, gold):
@@ -99,9 +112,11 @@ def _moves(text: str, gold: str, trace: str, n_tried: int) -> tuple[list[tuple[i
 
 
 def _alignment(trace: str) -> tuple[list[int], list[int], list[int]]:
-    """(the last place of the text so far, for each place of the gold; wrong places before each of gold, of text).
+    """(the last place of the text so far, for each place of the gold; wrong places before each of
+    gold, of text).
 
-    trace: the operations that make the text into the gold.
+    Args:
+        trace: the operations that make the text into the gold.
     """
     places, gold_wrong, text_wrong, place = [], [], [], -1
     for step in trace:
@@ -116,7 +131,9 @@ def _alignment(trace: str) -> tuple[list[int], list[int], list[int]]:
 
 
 def _pairs(text: str, gold: str) -> Iterator[tuple[int, int, int]]:
-    """(place in the text, place in the gold, length) of every run of equal words, by place and then by length."""
+    """(place in the text, place in the gold, length) of every run of equal words, by place and
+    then by length.
+    """
     where: dict[str, list[int]] = {}
     for place, sign in enumerate(gold):
         where.setdefault(sign, []).append(place)

@@ -14,7 +14,12 @@ from evalrun.text.numbers import Hit, find_numbers, plain
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """An answer read from a text. text: its canonical form; span: its characters [start, end); rule: who found it."""
+    """An answer read from a text.
+
+    Attributes:
+        text: its canonical form.
+        span: its characters [start, end); rule: who found it.
+    """
 
     text: str
     span: tuple[int, int]
@@ -50,14 +55,16 @@ _BRACES = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{|\\[{}]|[{}]")
 def extract_number(text: str) -> Extraction | None:
     r"""The number that `text` gives as its answer, or None. Rules, the first that finds one:
 
-    1. hashes: after the last `####` that a number follows at once (a heading such as `#### 3. Total` is none);
+    1. hashes: after the last `####` that a number follows at once (a heading such as `#### 3.
+       Total` is none);
     2. boxed: inside the last balanced \boxed{} or \fbox{};
-    3. cue: in the sentence after the last "answer is", "answer:", "final answer", "A:" at the start of a line,
-       答案是, that a number follows;
+    3. cue: in the sentence after the last "answer is", "answer:", "final answer", "A:" at the start
+       of a line, 答案是, that a number follows;
     4. last: the last number of the text.
 
-    Within 1 to 3 it is the first number, with arithmetic (=) the first after the last equals sign. Ordinals (3rd)
-    count only where there is nothing else. Linear time. What a number is: evalrun.text.numbers.
+    Within 1 to 3 it is the first number, with arithmetic (=) the first after the last equals sign.
+    Ordinals (3rd) count only where there is nothing else. Linear time. What a number is:
+    evalrun.text.numbers.
     """
     mapped = plain(text)
     for rule, found in (
@@ -82,7 +89,9 @@ def extract_whole(text: str) -> Extraction:
 
 @EXTRACTORS.named("boxed")
 def extract_boxed(text: str) -> Extraction | None:
-    r"""What stands inside the last balanced \boxed{} or \fbox{}, without white space at its ends; else None."""
+    r"""What stands inside the last balanced \boxed{} or \fbox{}, without white space at its
+    ends; else None.
+    """
     box = last_box(text)
     if box is None:
         return None
@@ -126,7 +135,12 @@ def _after_hashes(text: str) -> Hit | None:
         stop = min(limit, _clause_end(ends, text, mark.end()))
         first = next(find_numbers(text, mark.end(), stop), None)
         limit = mark.start()
-        if first is None or gap is None or first.start > gap.end() or _is_heading(text, mark, first):
+        if (
+            first is None
+            or gap is None
+            or first.start > gap.end()
+            or _is_heading(text, mark, first)
+        ):
             continue
         return _stated(text, mark.end(), stop)
     return None
@@ -145,7 +159,10 @@ def _in_box(text: str) -> Hit | None:
 
 
 def last_box(text: str) -> tuple[int, int] | None:
-    """Characters [start, end) inside the balanced \\boxed{} or \\fbox{} that opens last, or None. Linear time."""
+    """Characters [start, end) inside the balanced \\boxed{} or \\fbox{} that opens last, or None.
+
+    Linear time.
+    """
     opened: list[int | None] = []
     last: tuple[int, int] | None = None
     for match in _BRACES.finditer(text):
@@ -176,13 +193,17 @@ def _after_cue(text: str) -> Hit | None:
 def _is_statement(text: str, start: int, end: int, hit: Hit, cue: str) -> bool:
     """False where prose follows the cue: `Answer:` is often the heading of a whole solution.
 
-    On the line of the cue at most three words may stand between a colon and the number; on a later line the
-    number must stand alone, but for a unit.
+    On the line of the cue at most three words may stand between a colon and the number; on a later
+    line the number must stand alone, but for a unit.
     """
     gap, rest = text[start : min(hit.start, start + 400)], text[hit.end : min(end, hit.end + 40)]
     is_next_line = "\n" in gap or cue.endswith("\n")
     if is_next_line:
-        return not _WORD.search(gap.replace("boxed", "").replace("text", "")) and len(rest) <= 20 and "=" not in rest
+        return (
+            not _WORD.search(gap.replace("boxed", "").replace("text", ""))
+            and len(rest) <= 20
+            and "=" not in rest
+        )
     if cue.rstrip("*_ ")[-1:] not in ":=" or "=" in gap:
         return True
     return len(_WORD.findall(gap)) <= 3
@@ -205,7 +226,9 @@ def _last_number(text: str) -> Hit | None:
 
 
 def _window(text: str, line: int, stop: int) -> int:
-    """Where to begin reading text[line:stop] from behind: a place near the end that no number crosses."""
+    """Where to begin reading text[line:stop] from behind: a place near the end that no number
+    crosses.
+    """
     size = _WINDOW
     while stop - size > line:
         cut = _CUT.search(text, stop - size, stop - 1)
@@ -220,14 +243,18 @@ def _clause_ends(text: str) -> list[int]:
 
 
 def _clause_end(ends: list[int], text: str, start: int) -> int:
-    """End of the sentence that begins at `start`; marks and empty lines before its first word belong to it."""
+    """End of the sentence that begins at `start`; marks and empty lines before its first word
+    belong to it.
+    """
     blank = _BLANK.match(text, start)
     at = bisect_left(ends, blank.end() if blank else start)
     return ends[at] if at < len(ends) else len(text)
 
 
 def _stated(text: str, start: int, end: int) -> Hit | None:
-    """The number that a clause states: the first one after the last = that one follows, else the first."""
+    """The number that a clause states: the first one after the last = that one follows, else the
+    first.
+    """
     reason = _REASON.search(text, start, end)
     stop = limit = reason.start() if reason else end
     while (equals := text.rfind("=", start, stop)) >= 0:

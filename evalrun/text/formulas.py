@@ -1,7 +1,8 @@
-r"""Formulas in running text, as far as plain text processing goes: boxes, percent signs, numbers, sequences.
+r"""Formulas in running text, as far as plain text processing goes: boxes, percent signs, numbers,
+sequences.
 
-Symbolic reading is in evalrun.metrics.math.symbolic. Definitions here are evalrun's own, after the rules of Hendrycks et
-al. 2021 (MATH, arXiv 2103.03874: the last \boxed is the answer).
+Symbolic reading is in evalrun.metrics.math.symbolic. Definitions here are evalrun's own, after the
+rules of Hendrycks et al. 2021 (MATH, arXiv 2103.03874: the last \boxed is the answer).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _COMMAND = re.compile(r"\\[A-Za-z]+\*?\s*\{[^{}\\]*\}|\\[A-Za-z]+|\\.")
 _WITH_UNIT = re.compile(r"[^A-Za-z\\]*\d\s+[A-Za-z]{2,}(?:[\s/.][\w./^]*)*")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _FUNCTIONS = re.compile(
-    r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|exp|sqrt|max|min|gcd|lcm|mod|det|abs|and", re.IGNORECASE
+    r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|exp|sqrt|max|min|gcd|lcm|mod|det|abs|and",
+    re.IGNORECASE,
 )
 _FONT = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|it|rm|sf|tt)|boldsymbol|bm|pmb|emph|displaystyle)\s{0,4}\{"
@@ -42,7 +44,12 @@ MAX_QUANTITY = 2000
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A plain number. value: exact, without its percent sign. is_decimal: it is written with a decimal point."""
+    """A plain number.
+
+    Attributes:
+        value: exact, without its percent sign.
+        is_decimal: it is written with a decimal point.
+    """
 
     value: Fraction
     is_percent: bool
@@ -50,7 +57,10 @@ class Quantity:
 
 
 def boxes(text: str) -> list[tuple[int, int]]:
-    r"""Characters [start, end) inside every balanced, outermost \boxed{} or \fbox{}, in order. Linear time."""
+    r"""Characters [start, end) inside every balanced, outermost \boxed{} or \fbox{}, in order.
+
+    Linear time.
+    """
     opened: list[int | None] = []
     found: list[tuple[int, int]] = []
     for match in _TOKENS.finditer(text):
@@ -67,7 +77,8 @@ def boxes(text: str) -> list[tuple[int, int]]:
 
 
 def boxed_answers(text: str) -> tuple[Extraction, ...]:
-    r"""What the last \boxed{} or \fbox{} holds; with the boxes joined to it by a comma, "and", "or". () without one.
+    r"""What the last \boxed{} or \fbox{} holds; with the boxes joined to it by a comma, "and",
+    "or". () without one.
 
     A percent sign or word behind a box belongs to its text. Boxes without content are passed over.
     """
@@ -93,7 +104,9 @@ def _boxed(text: str, start: int, end: int) -> Extraction:
 
 
 def _peeled(text: str, start: int, end: int) -> tuple[int, int]:
-    r"""Where the formula stands within white space, dollar signs and commands for a font: \textbf{5}, not \text{no}."""
+    r"""Where the formula stands within white space, dollar signs and commands for a font:
+    \textbf{5}, not \text{no}.
+    """
     for _ in range(8):
         body = text[start:end]
         start += len(body) - len(body.lstrip(_DRESS))
@@ -118,7 +131,9 @@ def _is_balanced(text: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def stated_gold(gold: str) -> str:
-    r"""The formula of a gold that is a whole solution: what its last boxes hold, else what follows its last ####."""
+    r"""The formula of a gold that is a whole solution: what its last boxes hold, else what
+    follows its last ####.
+    """
     if found := boxed_answers(gold):
         return ", ".join(each.text for each in found)
     _, hashes, tail = gold.rpartition("####")
@@ -126,7 +141,9 @@ def stated_gold(gold: str) -> str:
 
 
 def quantity(text: str) -> Quantity | None:
-    r"""The plain number that `text` is, with nothing but dressing ($, %, "percent", a full stop); else None."""
+    r"""The plain number that `text` is, with nothing but dressing ($, %, "percent", a full
+    stop); else None.
+    """
     body = text.strip().strip("$").strip()
     if len(body) > MAX_QUANTITY:
         return None
@@ -138,15 +155,18 @@ def quantity(text: str) -> Quantity | None:
 
 
 def is_equal_quantity(one: Quantity, other: Quantity, precision: int) -> bool:
-    """Whether two numbers are the same: exactly, or where one is a decimal, when both round to the same `precision`
-    decimals and differ by at most one part in 10,000 (1/3 = 0.333333, not 0.33; 0.0000003 is not 0.0000004).
+    """Whether two numbers are the same: exactly, or where one is a decimal, when both round to the
+    same `precision` decimals and differ by at most one part in 10,000 (1/3 = 0.333333, not 0.33;
+    0.0000003 is not 0.0000004).
 
     A percentage equals its number with and without the sign: 50 = 50% = 0.5.
     """
     is_rounded = one.is_decimal or other.is_decimal
     pairs = [(one.value, other.value)]
     if one.is_percent != other.is_percent:
-        pairs.append((one.value / 100, other.value) if one.is_percent else (one.value, other.value / 100))
+        pairs.append(
+            (one.value / 100, other.value) if one.is_percent else (one.value, other.value / 100)
+        )
     return any(a == b or (is_rounded and _is_near(a, b, precision)) for a, b in pairs)
 
 
@@ -161,7 +181,8 @@ def squeezed(text: str) -> str:
 
 
 def is_words(text: str) -> bool:
-    r"""True for prose ("Friday"), which is no mathematics: a word of three letters or more before the first digit.
+    r"""True for prose ("Friday"), which is no mathematics: a word of three letters or more before
+    the first digit.
 
     Names of functions and LaTeX commands are no words, \text{...} is no prose.
     """
@@ -177,7 +198,9 @@ def is_with_unit(text: str) -> bool:
 
 
 def sequence(text: str) -> list[str] | None:
-    r"""The terms of a sequence with an ellipsis (2, 4, \ldots, 2n), the ellipsis as "..."; None without one."""
+    r"""The terms of a sequence with an ellipsis (2, 4, \ldots, 2n), the ellipsis as "..."; None
+    without one.
+    """
     if not _DOTS.search(text) or _REPEATING.search(text):  # 0.333... is one number
         return None
     terms = [term.strip() for term in _split(_DOTS.sub(" ... ", text.strip().strip("$")))]

@@ -17,12 +17,14 @@ MAX_LETTERS = 26
 _ASCII = {0xFF21 + i: chr(65 + i) for i in range(26)} | {0xFF41 + i: chr(97 + i) for i in range(26)}
 _ASCII |= dict(zip(map(ord, "（）：．［］＊"), "():.[]*", strict=True))
 
-_SOFT = r"[\s*_`\"'“”‘’(\[{$<:~]|\\\(|\\\[|\\[a-z]{2,10}\{"  # what may stand between a cue and its letter
+# what may stand between a cue and its letter
+_SOFT = r"[\s*_`\"'“”‘’(\[{$<:~]|\\\(|\\\[|\\[a-z]{2,10}\{"
 _BEFORE = rf"(?:{_SOFT}|(?i:the|option|choice|letter|number)\b|选项|选|是){{0,24}}"
 _AFTER = r"(?![A-Za-z0-9_]|['’][A-Za-z]|\.[A-Za-z]|-[A-Za-z])"
 _LETTER = re.compile(rf"{_BEFORE}(?P<letter>[A-Z])(?:_+(?![A-Za-z0-9]))?{_AFTER}")
 _AMONG = re.compile(
-    r"[*_)\]`\"'.]{0,4}(?:[ \t]*[/&][ \t]*|[ \t]+(?:or|and)[ \t]+(?:option[ \t]+)?|[ \t]*(?:或者|或|和|与|、)[ \t]*)"
+    r"[*_)\]`\"'.]{0,4}(?:[ \t]*[/&][ \t]*|[ \t]+(?:or|and)[ \t]+(?:option[ \t]+)?"
+    r"|[ \t]*(?:或者|或|和|与|、)[ \t]*)"
     r"[*_(\[`\"']{0,4}(?P<other>[A-Z])(?![A-Za-z0-9_]|[*_)\].]{0,4}[ \t]+(?:is|are|was|were)\b)"
 )
 _CONNECTORS = (
@@ -35,7 +37,8 @@ _CUE = re.compile(
     r"\b(?=[AaRrOoCcPpGgSsFfIiОо])(?:"  # one cheap look at a word before its forms
     r"(?i:(?:answers?|antwort|r[eé]ponse|respuesta|resposta|risposta|ответ|choice|option|pick|guess|selection|solution)\b)"
     r"(?:[ \t]+(?i:to[ \t]+(?:the|this)[ \t]+question|here|letter)\b)?"
-    r"[\s*_]{0,6}(?::|=|(?i:\b(?:is|are|was|est|ist|es|è|should[ \t]+be|would[ \t]+be|will[ \t]+be|must[ \t]+be)\b))"
+    r"[\s*_]{0,6}(?::|=|(?i:\b(?:is|are|was|est|ist|es|è"
+    r"|should[ \t]+be|would[ \t]+be|will[ \t]+be|must[ \t]+be)\b))"
     r"|(?i:final[ \t]+answer\b)[\s*_:]{0,6}"
     r"|(?i:I[ \t]+(?:would[ \t]+|will[ \t]+)?(?:choose|pick|select|go[ \t]+with)\b)"
     r"|(?i:I'(?:ll|d)[ \t]+(?:choose|pick|select|go[ \t]+with)\b))"
@@ -59,13 +62,19 @@ _RULED_OUT = re.compile(
     r"(?:不选|不是|不能选|排除|除了|(?i:\b(?:not|except|excluding|exclude|rule[ds]?[ \t]+out)\b))"
     r"[\s*_(（]{0,4}(?:选项|(?i:option))?[\s(]{0,4}[A-Z]"
 )
-_WHOLE = re.compile(r"[\s*_`\"'(\[{$]{0,12}(?:\\[a-z]{2,10}\{)?(?P<letter>[A-Za-z])[\s*_`\"')\]}$.:。]{0,12}")
-_HEAD = re.compile(r"[\s*_`\"'(\[{]{0,8}(?P<letter>[A-Za-z])[*_]{0,3}(?:[.)\]:、]|：)(?=[\s*_]|[^\x00-\x7f])")
+_WHOLE = re.compile(
+    r"[\s*_`\"'(\[{$]{0,12}(?:\\[a-z]{2,10}\{)?(?P<letter>[A-Za-z])[\s*_`\"')\]}$.:。]{0,12}"
+)
+_HEAD = re.compile(
+    r"[\s*_`\"'(\[{]{0,8}(?P<letter>[A-Za-z])[*_]{0,3}(?:[.)\]:、]|：)(?=[\s*_]|[^\x00-\x7f])"
+)
 _REFUTED = re.compile(
     r"[)\]*_`\s]{0,4}(?:(?:项|选项)?(?:是)?(?:不|错|并不|并非)"
     r"|(?i:(?:is|are|was|were)[ \t]+(?:not|wrong|incorrect|false)\b))"
 )
-_LONE = re.compile(r"(?<![A-Za-z]\.)(?<![A-Za-z0-9_'’\\-])(?P<letter>[A-Z])(?![A-Za-z0-9_'’]|\.[A-Za-z]|-[A-Za-z])")
+_LONE = re.compile(
+    r"(?<![A-Za-z]\.)(?<![A-Za-z0-9_'’\\-])(?P<letter>[A-Z])(?![A-Za-z0-9_'’]|\.[A-Za-z]|-[A-Za-z])"
+)
 
 
 class _Stated(NamedTuple):
@@ -76,14 +85,17 @@ class _Stated(NamedTuple):
 
 
 def extract_letter(text: str, n_letters: int = MAX_LETTERS) -> Extraction | None:
-    r"""The option that `text` names among the first `n_letters` letters, as a capital; None where it names none.
+    r"""The option that `text` names among the first `n_letters` letters, as a capital; None where
+    it names none.
 
     Rules, the first that finds one:
 
-    1. whole: the text is nothing but one letter, in either case, with brackets, stars or a full stop around it;
-    2. boxed, cue, stated: of all statements, namely a \boxed{} or \fbox{} that holds one letter, a cue with a letter
-       behind it (answer is, answer:, Antwort:, I choose, 答案是, 故选, ...) and a letter that is called correct, the
-       last one. It names none where it names two (A or B) or one that is no option;
+    1. whole: the text is nothing but one letter, in either case, with brackets, stars or a full
+       stop around it;
+    2. boxed, cue, stated: of all statements, namely a \boxed{} or \fbox{} that holds one letter, a
+       cue with a letter behind it (answer is, answer:, Antwort:, I choose, 答案是, 故选, ...) and a
+       letter that is called correct, the last one. It names none where it names two (A or B) or one
+       that is no option;
     3. head: the text begins with a letter and `.` or `)`, and no other line does;
     4. last_line: the last line is nothing but one letter;
     5. only: exactly one letter stands alone anywhere in the text.
@@ -109,7 +121,11 @@ def _found(match: re.Match[str], rule: str, allowed: set[str]) -> Extraction | N
 
 def _statements(text: str) -> Iterator[_Stated]:
     box = last_box(text)
-    if box is not None and (match := _WHOLE.fullmatch(text[box[0] : box[1]])) and match["letter"].isupper():
+    if (
+        box is not None
+        and (match := _WHOLE.fullmatch(text[box[0] : box[1]]))
+        and match["letter"].isupper()
+    ):
         start = box[0] + match.start("letter")
         yield _Stated(box[0], match["letter"], (start, start + 1), "boxed")
     for cue in _CUE.finditer(text):
@@ -131,7 +147,9 @@ def _is_supposed(text: str, at: int) -> bool:
 
 
 def _is_article(text: str, match: re.Match[str]) -> bool:
-    """True for the A of `A wheel turns` and the I of `I think`: a word in small letters goes on from it."""
+    """True for the A of `A wheel turns` and the I of `I think`: a word in small letters goes on
+    from it.
+    """
     if match["letter"] not in "AI":
         return False
     return _ARTICLE_TAIL.match(text, match.end("letter")) is not None

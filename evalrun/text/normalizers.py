@@ -1,7 +1,7 @@
 """Normalisers: text in, the form that is compared out. Pure, linear in the length of the text.
 
-Each keeps the rule of the place where it comes from, because published numbers stand on it. None of them applies
-Unicode normalisation.
+Each keeps the rule of the place where it comes from, because published numbers stand on it. None of
+them applies Unicode normalisation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ INVALID = "[invalid]"
 _PUNCTUATION = string.punctuation.encode("ascii")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = frozenset(("a", "an", "the"))
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")  # would part words as \b does, which white space does not
+# would part words as \b does, which white space does not
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NUMBERISH = re.compile(r"\d")
 _GSM8K = re.compile(r"#### (-?[0-9.,]+)")
@@ -32,13 +33,24 @@ _CANONICAL_RATIO = re.compile(r"(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)")
 _BARE_ROOT = re.compile(r"\\sqrt(?!\\sqrt)([^{])", re.DOTALL)
 _BEFORE_UNIT = re.compile(r"\\text\{ ")
 _DROPPED = (
-    ("\n", ""), ("\\!", ""), ("\\\\", "\\"), ("tfrac", "frac"), ("dfrac", "frac"), ("\\left", ""), ("\\right", ""),
-    ("^{\\circ}", ""), ("^\\circ", ""), ("\\$", ""),
-)  # fmt: skip
+    ("\n", ""),
+    ("\\!", ""),
+    ("\\\\", "\\"),
+    ("tfrac", "frac"),
+    ("dfrac", "frac"),
+    ("\\left", ""),
+    ("\\right", ""),
+    ("^{\\circ}", ""),
+    ("^\\circ", ""),
+    ("\\$", ""),
+)
 
 
 def normalize(name: str, text: str) -> str:
-    """`text` in the form of the normaliser `name`: helm, triviaqa, bigbench, gsm8k, math, ... Fault for no such name."""
+    """`text` in the form of the normaliser `name`: helm, triviaqa, bigbench, gsm8k, math, ...
+
+    Fault for no such name.
+    """
     return NORMALIZERS.get(name)(text)
 
 
@@ -46,10 +58,11 @@ def normalize(name: str, text: str) -> str:
 def helm(text: str) -> str:
     """Words without case, ASCII punctuation and articles; numbers as Python writes them.
 
-    Split at blanks and hyphens. A word that is a number (3.14, 1e3, 1,000 without its comma) becomes str(float), any
-    other loses its punctuation; a, an, the go; white space becomes one blank. As in DROP the sign of "-5" is lost, and
-    so is the point of "3.14," (with its comma it is no number, and without punctuation it is 314).
-    Source: QuAC's script as in HELM (Liang et al. 2022), with DROP's rule for numbers (Dua et al. 2019).
+    Split at blanks and hyphens. A word that is a number (3.14, 1e3, 1,000 without its comma)
+    becomes str(float), any other loses its punctuation; a, an, the go; white space becomes one
+    blank. As in DROP the sign of "-5" is lost, and so is the point of "3.14," (with its comma it is
+    no number, and without punctuation it is 314). Source: QuAC's script as in HELM (Liang et al.
+    2022), with DROP's rule for numbers (Dua et al. 2019).
     """
     return " ".join(helm_words(text))
 
@@ -66,8 +79,11 @@ def helm_words(text: str) -> list[str]:
             kept += [_without_punctuation(lowered[place:start]), _number_word(lowered[start:end])]
             place = end
     joined = "".join([*kept, _without_punctuation(lowered[place:])])
-    if "infinity" in joined:  # the one word of letters alone that is written another way as a number
-        joined = " ".join("inf" if word.strip() == "infinity" else word for word in joined.split(" "))
+    # the one word of letters alone that is written another way as a number
+    if "infinity" in joined:
+        joined = " ".join(
+            "inf" if word.strip() == "infinity" else word for word in joined.split(" ")
+        )
     if joined.isascii() and _CONTROL.search(joined) is None:
         return [word for word in joined.split() if word not in _ARTICLES]
     return _ARTICLE.sub(" ", joined).split()
@@ -101,25 +117,36 @@ def bare(text: str) -> str:
 
 @NORMALIZERS.named("triviaqa")
 def triviaqa(text: str) -> str:
-    """Lower case, ASCII punctuation deleted; articles and spaces stay. Source: lm-evaluation-harness, task triviaqa."""
+    """Lower case, ASCII punctuation deleted; articles and spaces stay.
+
+    Source: lm-evaluation-harness, task triviaqa.
+    """
     return _without_punctuation(text.lower())
 
 
 @NORMALIZERS.named("bigbench")
 def bigbench(text: str) -> str:
-    """A full stop between blanks ends its line. Source: BIG-bench's text for ROUGE (Srivastava et al. 2022)."""
+    """A full stop between blanks ends its line.
+
+    Source: BIG-bench's text for ROUGE (Srivastava et al. 2022).
+    """
     return text.replace(" . ", ".\n")
 
 
 @NORMALIZERS.named("remove_braces")
 def remove_braces(text: str) -> str:
-    """Without one { at the start and one } at the end. Source: HELM's summarization and synthetic scenarios."""
+    """Without one { at the start and one } at the end.
+
+    Source: HELM's summarization and synthetic scenarios.
+    """
     return text.removeprefix("{").removesuffix("}")
 
 
 @NORMALIZERS.named("remove_braces_and_strip")
 def remove_braces_and_strip(text: str) -> str:
-    """White space off the ends first, then `remove_braces`; what stands inside the braces is kept as it is."""
+    """White space off the ends first, then `remove_braces`; what stands inside the braces is
+    kept as it is.
+    """
     return remove_braces(text.strip())
 
 
@@ -127,15 +154,17 @@ def remove_braces_and_strip(text: str) -> str:
 def gsm8k(text: str) -> str:
     """The number after the first `#### `, without commas; INVALID where there is none.
 
-    Exactly one blank; a $ or nothing after the marks is invalid; "42." keeps its point. Source: Cobbe et al. 2021,
-    grade-school-math.
+    Exactly one blank; a $ or nothing after the marks is invalid; "42." keeps its point. Source:
+    Cobbe et al. 2021, grade-school-math.
     """
     match = _GSM8K.search(text)
     return match[1].replace(",", "") if match else INVALID
 
 
 @NORMALIZERS.named("reasoning_tags", aliases=("strip_reasoning_tags",))
-def reasoning_tags(text: str, tags: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)) -> str:
+def reasoning_tags(
+    text: str, tags: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
+) -> str:
     """Without every closed pair of tags and what it holds; a tag without its partner stays."""
     for opening, closing in tags:
         kept, place = [], 0
@@ -151,11 +180,13 @@ def reasoning_tags(text: str, tags: tuple[tuple[str, str], ...] = (("<think>", "
 
 @NORMALIZERS.named("math")
 def math(text: str) -> str:
-    r"""The LaTeX of the last \boxed{} or \fbox{} (also `\boxed 5`), else of the whole text, in one spelling.
+    r"""The LaTeX of the last \boxed{} or \fbox{} (also `\boxed 5`), else of the whole text, in one
+    spelling.
 
-    Fractions as \frac{a}{b} (also a/b and 0.5), roots as \sqrt{a}; no \left, \right, degrees, dollars, percent, spaces,
-    no unit after `\text{ `, no short left side of one equation (x=5 is 5). Not a computer algebra system:
-    0.25 is not 1/4. Source: Hendrycks et al. 2021 (arXiv 2103.03874), strip_string.
+    Fractions as \frac{a}{b} (also a/b and 0.5), roots as \sqrt{a}; no \left, \right, degrees,
+    dollars, percent, spaces, no unit after `\text{ `, no short left side of one equation (x=5 is
+    5). Not a computer algebra system: 0.25 is not 1/4. Source: Hendrycks et al. 2021 (arXiv
+    2103.03874), strip_string.
     """
     found = _boxed(text)
     for old, new in _DROPPED:
@@ -184,7 +215,9 @@ def _boxed(text: str) -> str:
 
 
 def _braced_fractions(text: str) -> str:
-    r"""\frac12 and \frac1{2} as \frac{1}{2}; left alone as a whole where a \frac has too little behind it."""
+    r"""\frac12 and \frac1{2} as \frac{1}{2}; left alone as a whole where a \frac has too little
+    behind it.
+    """
     head, *parts = text.split("\\frac")
     if any(len(part) == 1 and part != "{" for part in parts):
         return text

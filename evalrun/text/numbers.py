@@ -1,12 +1,14 @@
 r"""Numbers in running text: where they stand, and one canonical spelling for each value.
 
-What is read: 1234 · 1,234,567 · 9{,}500 · 9\,500 · 1 000 (plain, thin or no-break space) · .5 · 0.50 · 1e3 ·
-1.5\times 10^3 · 2^{10} · 3/4 · \frac{3}{4} · 3 1/2 · 3\frac12 · ½ · full-width digits. Sign: -, the Unicode minus.
-Currency signs, percent signs, units and scale words (million) are dressing: 50% is 50, $5/hour is 5.
+What is read: 1234 · 1,234,567 · 9{,}500 · 9\,500 · 1 000 (plain, thin or no-break space) · .5 ·
+0.50 · 1e3 · 1.5\times 10^3 · 2^{10} · 3/4 · \frac{3}{4} · 3 1/2 · 3\frac12 · ½ · full-width digits.
+Sign: -, the Unicode minus. Currency signs, percent signs, units and scale words (million) are
+dressing: 50% is 50, $5/hour is 5.
 
-What is not: the hyphen of 10-20 is no sign; digits glued to a word (x1, H2O, step2), exponents of a word (m^2),
-clock times (5:30), dates (2024-05-03, 3/4/2024), versions (1.2.3), roots and multiples of pi. Groups of digits that
-are no proper thousands stay apart: (1,2) and 12,345,67 are lists. The decimal comma is not read: 3,5 is two numbers.
+What is not: the hyphen of 10-20 is no sign; digits glued to a word (x1, H2O, step2), exponents of a
+word (m^2), clock times (5:30), dates (2024-05-03, 3/4/2024), versions (1.2.3), roots and multiples
+of pi. Groups of digits that are no proper thousands stay apart: (1,2) and 12,345,67 are lists. The
+decimal comma is not read: 3,5 is two numbers.
 """
 
 from __future__ import annotations
@@ -19,24 +21,43 @@ from typing import NamedTuple
 MAX_EXPONENT = 400
 """A power of ten beyond this is no number that a question asks for; the token is passed over."""
 MAX_RATIO_DIGITS = 120
-"""Fractions with longer parts are not reduced (they would cost quadratic time); their parts stay apart."""
+"""Fractions with longer parts are not reduced (they would cost quadratic time); their parts stay
+apart.
+"""
 MAX_FRACTION_DIGITS = 600
 """`parse_number` gives up beyond this; canonical texts compare numbers of any length exactly."""
 
 _VULGAR = {
-    "½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅕": (1, 5), "⅖": (2, 5), "⅗": (3, 5),
-    "⅘": (4, 5), "⅙": (1, 6), "⅚": (5, 6), "⅛": (1, 8), "⅜": (3, 8), "⅝": (5, 8), "⅞": (7, 8),
-}  # fmt: skip
-_LETTER = r"A-Za-z\u00aa-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0370-\u052f"  # alphabets that set words apart by spaces
+    "½": (1, 2),
+    "⅓": (1, 3),
+    "⅔": (2, 3),
+    "¼": (1, 4),
+    "¾": (3, 4),
+    "⅕": (1, 5),
+    "⅖": (2, 5),
+    "⅗": (3, 5),
+    "⅘": (4, 5),
+    "⅙": (1, 6),
+    "⅚": (5, 6),
+    "⅛": (1, 8),
+    "⅜": (3, 8),
+    "⅝": (5, 8),
+    "⅞": (7, 8),
+}
+# alphabets that set words apart by spaces
+_LETTER = r"A-Za-z\u00aa-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0370-\u052f"
 _SPACES = "\u00a0\u2007\u2008\u2009\u202f"
 _CURRENCY = "$€£¥₹₩"
-_CODES = frozenset({"USD", "EUR", "GBP", "CNY", "RMB", "JPY", "INR", "Rs", "US", "HK", "CAD", "AUD"})
+_CODES = frozenset(
+    {"USD", "EUR", "GBP", "CNY", "RMB", "JPY", "INR", "Rs", "US", "HK", "CAD", "AUD"}
+)
 _OPENERS = "=(:[{#≈$"
 _OPERAND_ENDS = ")]}%-_!°"
 
 
 def _table() -> dict[int, str]:
-    zeros = (0xFF10, 0x0660, 0x06F0, 0x0966, 0x09E6, 0x0E50)  # full-width, Arabic, Persian, Indic, Thai
+    # full-width, Arabic, Persian, Indic, Thai
+    zeros = (0xFF10, 0x0660, 0x06F0, 0x0966, 0x09E6, 0x0E50)
     table = {zero + digit: str(digit) for zero in zeros for digit in range(10)}
     table |= dict.fromkeys(map(ord, "−－﹣‑–"), "-")
     table |= dict(zip(map(ord, "，．／：＝＄％￥（）＃＊٫٬"), ",./:=$%¥()#*.,", strict=True))
@@ -48,18 +69,23 @@ _SEP = rf"(?:,(?:\\!)?|\{{,\}}|\\[,;]|[{_SPACES}_])"
 _CHUNK = rf"[0-9]++(?:{_SEP}[0-9]++)*+"
 _SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 
-_NEXT = re.compile(rf"\\[dtc]?frac(?![A-Za-z])|[0-9]|(?<![0-9.{_LETTER}])\.(?=[0-9])|[{''.join(_VULGAR)}]")
+_NEXT = re.compile(
+    rf"\\[dtc]?frac(?![A-Za-z])|[0-9]|(?<![0-9.{_LETTER}])\.(?=[0-9])|[{''.join(_VULGAR)}]"
+)
 _SKIP = re.compile(
     r"[0-9]{1,2}:[0-5][0-9](?::[0-5][0-9])?(?![0-9:])"  # a clock time
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])"  # a date
     r"|[0-9]++(?:\.[0-9]++){2,}+|[0-9]++(?:/[0-9]++){2,}+"  # 1.2.3, 3/4/2024
 )
 _PLAIN = re.compile(rf"(?P<int>{_CHUNK})?(?P<dec>\.[0-9]++)?")
-_SPACED = re.compile(rf"(?: [0-9]{{3}}(?![0-9]))++(?P<dec>\.[0-9]++)?(?P<bad>[{_LETTER}/-]| ?[0-9]|{_SEP}[0-9])?")
+_SPACED = re.compile(
+    rf"(?: [0-9]{{3}}(?![0-9]))++(?P<dec>\.[0-9]++)?(?P<bad>[{_LETTER}/-]| ?[0-9]|{_SEP}[0-9])?"
+)
 _SPLIT = re.compile(_SEP)
 _E = re.compile(rf"[eE]([+-]?[0-9]++)(?![0-9{_LETTER}])")
 _POWER_OF = (
-    r"[ \t]?(?:\^|\*\*)[ \t]?(?:\{[ \t]?([+-]?[0-9]++)[ \t]?\}|\(([+-]?[0-9]++)\)|([+-]?[0-9]++))|([⁻⁺]?[⁰¹²³⁴-⁹]+)"
+    r"[ \t]?(?:\^|\*\*)[ \t]?(?:\{[ \t]?([+-]?[0-9]++)[ "
+    r"\t]?\}|\(([+-]?[0-9]++)\)|([+-]?[0-9]++))|([⁻⁺]?[⁰¹²³⁴-⁹]+)"
 )
 _TIMES_TEN = re.compile(rf"[ \t]{{0,2}}(?:×|\\times|\\cdot|·|⋅|[xX*])[ \t]{{0,2}}10(?:{_POWER_OF})")
 _POWER = re.compile(_POWER_OF.replace(r"\^|\*\*", r"\^"))
@@ -72,9 +98,13 @@ _IRRATIONAL = re.compile(r"[ \t]?(?:\\sqrt|\\pi(?![A-Za-z])|[π√])")
 
 
 class Hit(NamedTuple):
-    """A number in a text: its characters [start, end), and its value whole + numerator / denominator * 10^exponent.
+    """A number in a text: its characters [start, end), and its value whole + numerator /
+    denominator * 10^exponent.
 
-    The parts are decimal texts ("12.50"); denominator and whole may be empty. is_ordinal: 3rd, 5th.
+    The parts are decimal texts ("12.50"); denominator and whole may be empty.
+
+    Attributes:
+        is_ordinal: 3rd, 5th.
     """
 
     start: int
@@ -93,20 +123,29 @@ class Hit(NamedTuple):
         Equal numbers have equal texts and unequal ones do not, at any length, in linear time.
         """
         if self.denominator:
-            value = Fraction(self.numerator) / Fraction(self.denominator) + Fraction(self.whole or 0)
+            value = Fraction(self.numerator) / Fraction(self.denominator) + Fraction(
+                self.whole or 0
+            )
             return _canonical_ratio(-value if self.is_negative else value)
         return _canonical_decimal(self.numerator, self.exponent, self.is_negative)
 
 
 def plain(text: str) -> str:
-    """`text` with foreign digits, minus signs and full-width signs in ASCII; every character keeps its place."""
+    """`text` with foreign digits, minus signs and full-width signs in ASCII; every character
+    keeps its place.
+    """
     return text if text.isascii() else text.translate(_TABLE)
 
 
-def find_numbers(text: str, start: int = 0, end: int | None = None, left: int | None = None) -> Iterator[Hit]:
-    """All numbers of text[start:end] from left to right; `text` must come from `plain`. Linear time.
+def find_numbers(
+    text: str, start: int = 0, end: int | None = None, left: int | None = None
+) -> Iterator[Hit]:
+    """All numbers of text[start:end] from left to right; `text` must come from `plain`.
 
-    left: how far back a sign is looked for (default: start).
+    Linear time.
+
+    Args:
+        left: how far back a sign is looked for (default: start).
     """
     stop = len(text) if end is None else end
     low = start if left is None else left
@@ -124,7 +163,11 @@ def find_numbers(text: str, start: int = 0, end: int | None = None, left: int | 
             place, hits, unspaced_until = _read_digits(text, at, stop, unspaced_until)
             if _is_glued(text, at):
                 continue
-            yield from (_signed(text, found, low) for found in hits[:1] if not _is_irrational(text, found, stop))
+            yield from (
+                _signed(text, found, low)
+                for found in hits[:1]
+                if not _is_irrational(text, found, stop)
+            )
             yield from (found for found in hits[1:] if not _is_irrational(text, found, stop))
             continue
         if hit and not _is_irrational(text, hit, stop):
@@ -132,7 +175,8 @@ def find_numbers(text: str, start: int = 0, end: int | None = None, left: int | 
 
 
 def parse_number(text: str) -> Fraction | None:
-    """The exact value of a text that is one number and nothing else but dressing ($, %, a full stop); else None.
+    """The exact value of a text that is one number and nothing else but dressing ($, %, a full
+    stop); else None.
 
     None also where it has more than MAX_FRACTION_DIGITS digits.
     """
@@ -151,7 +195,9 @@ def parse_number(text: str) -> Fraction | None:
 
 
 def _read_digits(text: str, at: int, stop: int, unspaced_until: int) -> tuple[int, list[Hit], int]:
-    """(where reading goes on, the numbers that begin at the digit or point `at`, end of a list of spaced groups)."""
+    """(where reading goes on, the numbers that begin at the digit or point `at`, end of a list
+    of spaced groups).
+    """
     match = _PLAIN.match(text, at, stop)
     assert match is not None
     chunk, decimals, end = match["int"] or "", match["dec"] or "", match.end()
@@ -172,14 +218,23 @@ def _read_digits(text: str, at: int, stop: int, unspaced_until: int) -> tuple[in
         ):
             if spaced["bad"] is None:
                 return _read_tail(
-                    text, at, spaced.end(), stop, text[at : spaced.end()].replace(" ", ""), unspaced_until
+                    text,
+                    at,
+                    spaced.end(),
+                    stop,
+                    text[at : spaced.end()].replace(" ", ""),
+                    unspaced_until,
                 )
             unspaced_until = spaced.end()
     return _read_tail(text, at, end, stop, number + decimals, unspaced_until)
 
 
-def _apart(chunk: str, at: int, groups: list[str], unspaced_until: int) -> tuple[int, list[Hit], int]:
-    """A list such as 1,2,30: all but the last group, which may yet have decimals or a denominator."""
+def _apart(
+    chunk: str, at: int, groups: list[str], unspaced_until: int
+) -> tuple[int, list[Hit], int]:
+    """A list such as 1,2,30: all but the last group, which may yet have decimals or a
+    denominator.
+    """
     hits, place = [], 0
     for group in groups[:-1]:
         place = chunk.index(group, place)
@@ -194,16 +249,24 @@ def _is_grouped(groups: list[str], separators: list[str]) -> bool:
     return is_lead and len(set(separators)) == 1 and all(len(group) == 3 for group in groups[1:])
 
 
-def _read_tail(text: str, at: int, end: int, stop: int, number: str, until: int) -> tuple[int, list[Hit], int]:
+def _read_tail(
+    text: str, at: int, end: int, stop: int, number: str, until: int
+) -> tuple[int, list[Hit], int]:
     """What may follow digits: an exponent, a power, a denominator, the ending of an ordinal."""
     for pattern in (_E, _TIMES_TEN):
         if match := pattern.match(text, end, stop):
             exponent = _small_int(match)
-            hits = [] if exponent is None else [Hit(at, match.end(), False, False, number, exponent=exponent)]
+            hits = (
+                []
+                if exponent is None
+                else [Hit(at, match.end(), False, False, number, exponent=exponent)]
+            )
             return match.end(), hits, until
     if match := _POWER.match(text, end, stop):
         return match.end(), _power(at, match.end(), number, _small_int(match)), until
-    if (match := _SLASH.match(text, end, stop)) and (hit := _ratio(at, match.end(), number, match[1])):
+    if (match := _SLASH.match(text, end, stop)) and (
+        hit := _ratio(at, match.end(), number, match[1])
+    ):
         return hit.end, [hit], until
     is_ordinal = number.isdigit() and _ORDINAL.match(text, end, stop) is not None
     return end, [Hit(at, end, False, is_ordinal, number)], until
@@ -243,7 +306,9 @@ def _read_mixed(text: str, at: int, end: int, stop: int, whole: str) -> Hit | No
         top, bottom = match[1] or match[2], match[3] or match[4]
     else:
         return None
-    if not (top.isdigit() and bottom.isdigit() and len(top + bottom) <= 8 and int(top) < int(bottom)):
+    if not (
+        top.isdigit() and bottom.isdigit() and len(top + bottom) <= 8 and int(top) < int(bottom)
+    ):
         return None
     return Hit(at, match.end(), False, False, top, bottom, whole)
 
@@ -275,7 +340,9 @@ def _ungrouped(number: str) -> str:
 
 
 def _is_glued(text: str, at: int) -> bool:
-    """True where the digits at `at` belong to a word, an index or an exponent: x1, H2O, a_1, x^{2}, &#39;."""
+    """True where the digits at `at` belong to a word, an index or an exponent: x1, H2O, a_1,
+    x^{2}, &#39;.
+    """
     before = text[at - 1] if at else " "
     if before == "{":
         return text[max(0, at - 6) : at - 1].endswith(("_", "^", "\\sqrt"))
@@ -320,7 +387,10 @@ def _signed(text: str, hit: Hit, low: int) -> Hit:
 
 
 def _is_sign(text: str, minus: int, low: int, is_spaced: bool) -> bool:
-    """True where the - at `minus` has no left operand. `- 5` is signed only after an opener: it may be a bullet."""
+    """True where the - at `minus` has no left operand.
+
+    `- 5` is signed only after an opener: it may be a bullet.
+    """
     before = minus - 1
     while before >= low and text[before] in " \t":
         before -= 1

@@ -1,4 +1,7 @@
-"""What two lists of tokens share: n-grams, common subsequences, copied fragments, edits. Counts, no scores."""
+"""What two lists of tokens share: n-grams, common subsequences, copied fragments, edits.
+
+Counts, no scores.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +55,11 @@ def prefix_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 
 
 def copied_fragments(text: Sequence[str], summary: Sequence[str]) -> list[int]:
-    """Lengths of the fragments of `summary` that stand in `text`, greedily from the left, the longest at each place.
+    """Lengths of the fragments of `summary` that stand in `text`, greedily from the left, the
+    longest at each place.
 
-    As in the source, the search goes on behind a match, so a longer one that begins inside it is not seen.
-    Source: Grusky et al. 2018 (Newsroom, arXiv 1804.11283), figure 3.
+    As in the source, the search goes on behind a match, so a longer one that begins inside it is
+    not seen. Source: Grusky et al. 2018 (Newsroom, arXiv 1804.11283), figure 3.
     """
     places: dict[str, list[int]] = {}
     for place, token in enumerate(text):
@@ -81,11 +85,12 @@ def copied_fragments(text: Sequence[str], summary: Sequence[str]) -> list[int]:
 
 
 def union_lcs_hits(gold: Sequence[Sequence[str]], pred: Sequence[Sequence[str]]) -> int:
-    """Tokens of the gold sentences that lie on a longest common subsequence with some sentence of `pred`.
+    """Tokens of the gold sentences that lie on a longest common subsequence with some sentence of
+    `pred`.
 
-    Per gold sentence the union, over the sentences of `pred`, of the places on the one subsequence that rouge-score's
-    walk finds; a token counts no more often than it stands in `pred`. Source: Lin 2004, section 3.2; which of several
-    longest subsequences is walked: rouge-score 0.1.2.
+    Per gold sentence the union, over the sentences of `pred`, of the places on the one subsequence
+    that rouge-score's walk finds; a token counts no more often than it stands in `pred`. Source:
+    Lin 2004, section 3.2; which of several longest subsequences is walked: rouge-score 0.1.2.
     """
     if len(gold) == 1 and len(pred) == 1:
         return lcs_length(gold[0], pred[0])
@@ -111,7 +116,10 @@ def union_lcs_hits(gold: Sequence[Sequence[str]], pred: Sequence[Sequence[str]])
 
 
 def _places(sentences: Sequence[Sequence[str]]) -> tuple[dict[str, int], list[int]]:
-    """Token -> the bits at which it stands in all sentences, and the first bit of each. One bit lies free between."""
+    """Token -> the bits at which it stands in all sentences, and the first bit of each.
+
+    One bit lies free between.
+    """
     bits: dict[str, int] = {}
     starts, begin = [], 0
     for sentence in sentences:
@@ -123,10 +131,11 @@ def _places(sentences: Sequence[Sequence[str]]) -> tuple[dict[str, int], list[in
 
 
 def _rises(sentence: Sequence[str], bits: dict[str, int], blocks: int) -> list[int]:
-    """[j]: the bits i at which the LCS length of the first j tokens with the gold up to i is one more than up to i - 1.
+    """[j]: the bits i at which the LCS length of the first j tokens with the gold up to i is one
+    more than up to i - 1.
 
-    All gold sentences at once, one big integer each: a carry ends in the free bit behind its sentence.
-    Source: Hyyrö 2004, bit-parallel LCS length.
+    All gold sentences at once, one big integer each: a carry ends in the free bit behind its
+    sentence. Source: Hyyrö 2004, bit-parallel LCS length.
     """
     flat = blocks
     columns = [0]
@@ -138,10 +147,17 @@ def _rises(sentence: Sequence[str], bits: dict[str, int], blocks: int) -> list[i
     return columns
 
 
-def _walk(gold: Sequence[str], pred: Sequence[str], begin: int, bits: dict[str, int], columns: Sequence[int]) -> int:
+def _walk(
+    gold: Sequence[str],
+    pred: Sequence[str],
+    begin: int,
+    bits: dict[str, int],
+    columns: Sequence[int],
+) -> int:
     """Places in `gold`, as bits, on the subsequence that is found by going back from both ends.
 
-    Equal tokens are taken; else a token of `gold` is dropped where that costs nothing, else one of `pred`.
+    Equal tokens are taken; else a token of `gold` is dropped where that costs nothing, else one of
+    `pred`.
     """
     found, i, j = 0, len(gold), len(pred)
     while i and j:

@@ -1,4 +1,7 @@
-"""Text to tokens, by the rules that the overlap metrics are defined with. Libraries are loaded at first use."""
+"""Text to tokens, by the rules that the overlap metrics are defined with.
+
+Libraries are loaded at first use.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,29 @@ from functools import lru_cache
 from typing import Any
 
 _TO_SPACE = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
-# A full stop on a word, before more text: whether a sentence ends there decides if the word keeps it. And stops at
+# A full stop on a word, before more text: whether a sentence ends there decides if the word keeps
+# it. And stops at
 # the end of a line, where what follows may be cut in another way.
 _INNER_STOP = re.compile(r"[^\s.]\.(?!\.)[^\w\s]*\s+\S|[.!?][^\w\s]*[^\S ]\s*\S")
 
-# A chunk with an apostrophe or quote beside white space that is no blank: its rules look for a blank.
+# A chunk with an apostrophe or quote beside white space that is no blank: its rules look for a
+# blank.
 _QUOTE_AT_BREAK = re.compile(r"""['"`]\S*[^\S ]|[^\S ]\S*['"`]""")
 
-_TWO_WORDS = frozenset(("cannot", "gimme", "gonna", "gotta", "lemme", "wanna"))  # of letters alone, cut in two
+# of letters alone, cut in two
+_TWO_WORDS = frozenset(("cannot", "gimme", "gonna", "gotta", "lemme", "wanna"))
 
 PUNKT_HELP = (
-    "tokenizer=nltk_word_tokenize cuts sentences with NLTK's punkt_tab data, which is not on this machine. Get it with "
-    "`python -m nltk.downloader punkt_tab`, or take the default tokenizer=nltk_treebank_no_punkt, which needs no data"
+    "tokenizer=nltk_word_tokenize cuts sentences with NLTK's punkt_tab data, which is not on this "
+    "machine. Get it with `python -m nltk.downloader punkt_tab`, or take the default "
+    "tokenizer=nltk_treebank_no_punkt, which needs no data"
 )
 
 
 def rouge_tokens(text: str) -> list[str]:
-    """Runs of a-z and 0-9 of the lower-cased text; everything else separates. Source: rouge-score 0.1.2, tokenize.py.
+    """Runs of a-z and 0-9 of the lower-cased text; everything else separates.
+
+    Source: rouge-score 0.1.2, tokenize.py.
 
     Text in other scripts has no token at all.
     """
@@ -32,12 +41,17 @@ def rouge_tokens(text: str) -> list[str]:
 
 
 def char_tokens(text: str) -> list[str]:
-    """Every character of the lower-cased text that is not white space: for scripts written without spaces."""
+    """Every character of the lower-cased text that is not white space: for scripts written
+    without spaces.
+    """
     return list("".join(text.lower().split()))
 
 
 def stems(tokens: list[str]) -> list[str]:
-    """Porter stems of the tokens of more than three characters. Source: rouge-score 0.1.2 over nltk's PorterStemmer."""
+    """Porter stems of the tokens of more than three characters.
+
+    Source: rouge-score 0.1.2 over nltk's PorterStemmer.
+    """
     return [_stem(token) if len(token) > 3 else token for token in tokens]
 
 
@@ -54,7 +68,8 @@ def _porter() -> Any:
 
 
 def nltk_treebank_no_punkt(text: str) -> list[str]:
-    """Words and punctuation of the text taken as one sentence: nltk.word_tokenize(text, preserve_line=True).
+    """Words and punctuation of the text taken as one sentence: nltk.word_tokenize(text,
+    preserve_line=True).
 
     Needs no data. A full stop inside the text stays on its word.
     """
@@ -64,7 +79,8 @@ def nltk_treebank_no_punkt(text: str) -> list[str]:
 def nltk_word_tokenize(text: str) -> list[str]:
     """Words and punctuation, sentence by sentence: nltk.word_tokenize(text).
 
-    A text in which no sentence can end before its end needs no data. ValueError where punkt_tab is needed and missing.
+    A text in which no sentence can end before its end needs no data. ValueError where punkt_tab is
+    needed and missing.
     """
     if not needs_punkt(text):
         return nltk_treebank_no_punkt(text)
@@ -95,17 +111,20 @@ def has_punkt() -> bool:
 
 
 def treebank(text: str) -> list[str]:
-    """Penn Treebank words by nltk's TreebankWordTokenizer (Robert MacIntyre's rules), the text taken as one sentence.
+    """Penn Treebank words by nltk's TreebankWordTokenizer (Robert MacIntyre's rules), the text
+    taken as one sentence.
 
-    Its rules look no farther than the blanks around a chunk, but for the first and the last chunk of the text: so each
-    distinct chunk between two others is cut once.
+    Its rules look no farther than the blanks around a chunk, but for the first and the last chunk
+    of the text: so each distinct chunk between two others is cut once.
     """
     if _QUOTE_AT_BREAK.search(text):
         return list(_nltk_treebank().tokenize(text))
     chunks = text.split()
     if len(chunks) < 3:
         return list(_nltk_treebank().tokenize(text))
-    tokens = list(_nltk_treebank().tokenize(f"{text[: len(text) - len(text.lstrip())]}{chunks[0]} x"))[:-1]
+    tokens = list(
+        _nltk_treebank().tokenize(f"{text[: len(text) - len(text.lstrip())]}{chunks[0]} x")
+    )[:-1]
     for chunk in chunks[1:-1]:
         if chunk.isalnum() and chunk.isascii() and chunk.lower() not in _TWO_WORDS:
             tokens.append(chunk)
@@ -152,10 +171,15 @@ def _spacy(language: str) -> Any:
     try:
         return spacy.blank(language).tokenizer
     except ImportError as error:
-        raise ValueError(f"spaCy has no tokenizer for language {language!r}: {str(error).strip()[:200]}") from None
+        raise ValueError(
+            f"spaCy has no tokenizer for language {language!r}: {str(error).strip()[:200]}"
+        ) from None
 
 
-ROUGE_TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"rouge": rouge_tokens, "char": char_tokens}
+ROUGE_TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "rouge": rouge_tokens,
+    "char": char_tokens,
+}
 WORD_TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "nltk_treebank_no_punkt": nltk_treebank_no_punkt,
     "nltk_word_tokenize": nltk_word_tokenize,

@@ -1,4 +1,7 @@
-"""Core types. All frozen, with slots; sequences are tuples; log-probabilities in nats; scores as fractions."""
+"""Core types.
+
+All frozen, with slots; sequences are tuples; log-probabilities in nats; scores as fractions.
+"""
 
 from evalrun.types.asking import (
     Doc,

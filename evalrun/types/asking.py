@@ -35,7 +35,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a chat. role: system, user or assistant."""
+    """One turn of a chat.
+
+    Attributes:
+        role: system, user or assistant.
+    """
 
     role: str
     content: str
@@ -45,9 +49,12 @@ class Message:
 class Doc:
     """One benchmark question.
 
-    id: the dataset's own, else a hash of the content (`#2`, `#3` for repeats). row: its place in the dataset,
-    from 0. gold: right answers as texts, or indices into `choices`. cluster: documents that share it are not
-    independent. extra: further columns of the row, as JSON-able values.
+    Attributes:
+        id: the dataset's own, else a hash of the content (`#2`, `#3` for repeats).
+        row: its place in the dataset, from 0.
+        gold: right answers as texts, or indices into `choices`.
+        cluster: documents that share it are not independent.
+        extra: further columns of the row, as JSON-able values.
     """
 
     id: str
@@ -90,8 +97,9 @@ Key: TypeAlias = tuple[str, str, int, int]
 class Generate:
     """Ask for texts: one per entry of `indices` (sample numbers within 0..n-1).
 
-    seed: base seed of the document; sample i is drawn with seed + i. prompt: `messages` rendered as the model
-    gets them (set by the backend).
+    Attributes:
+        seed: base seed of the document; sample i is drawn with seed + i. prompt: `messages`
+            rendered as the model gets them (set by the backend).
     """
 
     doc_id: str
@@ -108,11 +116,16 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Loglikelihood:
-    """Ask how likely one continuation is after a context: the sum of its tokens' log-probabilities, in nats.
+    """Ask how likely one continuation is after a context: the sum of its tokens' log-probabilities,
+    in nats.
 
-    index: which choice. messages: the context; empty: none, so that the first token stands after BOS. continuation:
-    the text that is scored, as it stands, leading space and all. is_conditioned False: the context is not the
-    document's own (PMI), and the key's kind is `unconditioned`. is_single_token: the continuation must be one token.
+    Attributes:
+        index: which choice.
+        messages: the context; empty: none, so that the first token stands after BOS.
+        continuation: the text that is scored, as it stands, leading space and all. is_conditioned
+            False: the context is not the document's own (PMI), and the key's kind is
+            `unconditioned`.
+        is_single_token: the continuation must be one token.
     """
 
     doc_id: str
@@ -130,7 +143,9 @@ class Loglikelihood:
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """Ask how likely a whole text is: the sum over all its tokens, each scored once, the first after BOS. In nats."""
+    """Ask how likely a whole text is: the sum over all its tokens, each scored once, the first
+    after BOS. In nats.
+    """
 
     doc_id: str
     text: str
@@ -148,8 +163,11 @@ Request: TypeAlias = Generate | Loglikelihood | Rolling
 class Reply:
     """One row of predictions (row version 1). Absent is None.
 
-    text: the answer, None when there is none. reasoning: what was split off before it. raw_text: what came,
-    where text and reasoning do not give it back. Times are seconds since the epoch.
+    Attributes:
+        text: the answer, None when there is none.
+        reasoning: what was split off before it.
+        raw_text: what came, where text and reasoning do not give it back. Times are seconds since
+            the epoch.
     """
 
     doc_id: str

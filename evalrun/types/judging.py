@@ -20,10 +20,14 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How likely each choice of one document is, in the order of the choices. Log-probabilities in nats, summed.
+    """How likely each choice of one document is, in the order of the choices.
 
-    unconditioned: the same without the context (PMI). n_tokens: tokens per choice. is_greedy: the choice is the
-    model's own greedy continuation. Absent: None.
+    Log-probabilities in nats, summed.
+
+    Attributes:
+        unconditioned: the same without the context (PMI).
+        n_tokens: tokens per choice.
+        is_greedy: the choice is the model's own greedy continuation. Absent: None.
     """
 
     logprobs: tuple[float, ...]
@@ -64,8 +68,11 @@ class State(StrEnum):
 class Verdict:
     """One sample judged by one scorer.
 
-    value: in [0, 1], None where the sample is not scored (state timeout or error). extracted: the answer as it
-    was read; span: its characters [start, end) in the text; rule: which rule found it. note: why, on error.
+    Attributes:
+        value: in [0, 1], None where the sample is not scored (state timeout or error).
+        extracted: the answer as it was read.
+        span: its characters [start, end) in the text; rule: which rule found it. note: why, on
+            error.
     """
 
     value: float | None
@@ -80,9 +87,15 @@ class Verdict:
 class Estimate:
     """A corpus number that knows itself.
 
-    value, stderr, ci_low, ci_high: in `unit` (fraction, percent, count, nats); None is "absent". method: how the
-    error was found. n_docs: documents asked; n: samples per document; n_scored: documents in the number;
-    n_error, n_truncated, n_unparsed: samples. bounds: the value with failures all wrong and all right.
+    Attributes:
+        value, stderr, ci_low, ci_high: in `unit` (fraction, percent, count, nats); None is
+            "absent".
+        method: how the error was found.
+        n_docs: documents asked.
+        n: samples per document.
+        n_scored: documents in the number.
+        n_error, n_truncated, n_unparsed: samples.
+        bounds: the value with failures all wrong and all right.
     """
 
     metric: str
@@ -108,7 +121,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many samples of a task ended how. unsent: asked for by the plan, but no row was ever written."""
+    """How many samples of a task ended how. unsent: asked for by the plan, but no row was ever
+    written.
+    """
 
     n_error: int = 0
     n_truncated: int = 0
@@ -122,8 +137,13 @@ class Counts:
 class Consistency:
     """How steadily documents are answered: how many of them have how many of their n samples right.
 
-    always: all n; mostly: more than half, not all; unstable: some, at most half; never: none. The four are counts of
-    documents and add up to the scored ones. n_right: right samples of all documents. signature: what was counted.
+    Attributes:
+        always: all n.
+        mostly: more than half, not all.
+        unstable: some, at most half.
+        never: none. The four are counts of documents and add up to the scored ones.
+        n_right: right samples of all documents.
+        signature: what was counted.
     """
 
     n: int
@@ -157,12 +177,20 @@ class Consistency:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one (run, model, task) came to; `dataclasses.asdict` of it is strict JSON but for nan and inf.
+    """What one (run, model, task) came to; `dataclasses.asdict` of it is strict JSON but for nan
+    and inf.
 
-    task: name, or name:subset. version: 6 hex digits of the task's definition. mode: gen, ll, ppl or judge.
-    state: complete, incomplete, failed or missing; reason: why, when not complete. log: path of the log to read.
-    n_docs: documents that the plan asks; n: samples per document. estimates: in the plan's order; none, or with
-    value None, where nothing was scored. consistency: one per scorer, threshold and n > 1 that samples were counted by.
+    Attributes:
+        task: name, or name:subset.
+        version: 6 hex digits of the task's definition.
+        mode: gen, ll, ppl or judge.
+        state: complete, incomplete, failed or missing.
+        reason: why, when not complete.
+        log: path of the log to read.
+        n_docs: documents that the plan asks.
+        n: samples per document.
+        estimates: in the plan's order; none, or with value None, where nothing was scored.
+        consistency: one per scorer, threshold and n > 1 that samples were counted by.
     """
 
     model: str

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 from evalrun.types.asking import Sampling
 
 Json: TypeAlias = Any
-"""None, bool, int, float, str, or tuples and pair tuples of them: what survives the JSON round trip."""
+"""None, bool, int, float, str, or tuples and pair tuples of them: what survives the JSON round
+trip.
+"""
 
 Pairs: TypeAlias = tuple[tuple[str, Json], ...]
 """An ordered, hashable mapping with text keys."""
@@ -16,11 +18,16 @@ Pairs: TypeAlias = tuple[tuple[str, Json], ...]
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """Which model answers, and how it is reached. Everything from `batch_size` on never changes an answer's key.
+    """Which model answers, and how it is reached.
 
-    token_boundary: joint or separate, how a token that spans context and continuation is scored. replicas: further
-    base URLs of the same model. n_per_request: "1", or "all" samples of a document in one request. repo, weights:
-    folders of the server under test, which `deploy` starts.
+    Everything from `batch_size` on never changes an answer's key.
+
+    Attributes:
+        token_boundary: joint or separate, how a token that spans context and continuation is
+            scored.
+        replicas: further base URLs of the same model.
+        n_per_request: "1", or "all" samples of a document in one request.
+        repo, weights: folders of the server under test, which `deploy` starts.
     """
 
     name: str
@@ -58,9 +65,12 @@ class ModelPlan:
 
 @dataclass(frozen=True, slots=True)
 class DeployPlan:
-    """How the server under test is installed, started and stopped. python: None is the first python3 on PATH.
+    """How the server under test is installed, started and stopped.
 
-    venv: an existing environment for the server; None: one is made beside the run. env: more variables for it.
+    Attributes:
+        python: None is the first python3 on PATH.
+        venv: an existing environment for the server; None: one is made beside the run.
+        env: more variables for it.
     """
 
     python: str | None = None
@@ -75,9 +85,13 @@ class DeployPlan:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPlan:
-    """Where the rows come from. path: a hub name or a local file. columns: our field -> their column.
+    """Where the rows come from.
 
-    gold_form: how a gold answer names an option: auto, index (counted from index_base), letter or text.
+    Attributes:
+        path: a hub name or a local file.
+        columns: our field -> their column.
+        gold_form: how a gold answer names an option: auto, index (counted from index_base), letter
+            or text.
     """
 
     path: str
@@ -95,8 +109,9 @@ class DatasetPlan:
 class PromptPlan:
     """Jinja2 templates. template renders the question; answer renders a few-shot answer.
 
-    For log-likelihoods: continuation renders what is scored of a choice (None: " {{ choice }}"); context, where it is
-    set, renders the question for one choice in place of template; unconditioned is the context of PMI.
+    For log-likelihoods: continuation renders what is scored of a choice (None: " {{ choice }}");
+    context, where it is set, renders the question for one choice in place of template;
+    unconditioned is the context of PMI.
     """
 
     template: str
@@ -110,7 +125,11 @@ class PromptPlan:
 
 @dataclass(frozen=True, slots=True)
 class FewshotPlan:
-    """n examples before the question. rule: first or random. path/split: the pool (None: the dataset's own rows)."""
+    """n examples before the question.
+
+    Attributes:
+        rule: first or random. path/split: the pool (None: the dataset's own rows).
+    """
 
     n: int = 0
     rule: str = "first"
@@ -121,7 +140,11 @@ class FewshotPlan:
 
 @dataclass(frozen=True, slots=True)
 class MetricPlan:
-    """One metric with every parameter decided. origins says where n and k came from. given: names in given order."""
+    """One metric with every parameter decided. origins says where n and k came from.
+
+    Attributes:
+        given: names in given order.
+    """
 
     key: str
     params: Pairs
@@ -130,12 +153,15 @@ class MetricPlan:
     origins: tuple[tuple[str, str], ...] = ()
     given: tuple[str, ...] = ()
     is_service: bool = False  # n = k = num_return_sequences: shown as pass@5
-    is_added: bool = False  # not asked for by name: it judges by the task's scorer, several golds or one
+    # not asked for by name: it judges by the task's scorer, several golds or one
+    is_added: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Model x task: what is asked (address), how much of it (extent: n and limit), and how it is scored."""
+    """Model x task: what is asked (address), how much of it (extent: n and limit), and how it is
+    scored.
+    """
 
     task: str
     subset: str | None
@@ -152,7 +178,8 @@ class Cell:
     metrics: tuple[MetricPlan, ...]
     origins: tuple[tuple[str, str], ...] = ()
     task_params: Pairs = ()  # k and n as the task string gave them
-    kinds: tuple[str, ...] = ("generate",)  # what the metrics read: the request kinds that are asked
+    # what the metrics read: the request kinds that are asked
+    kinds: tuple[str, ...] = ("generate",)
     generative: str | None = None  # the task that asks the same by generating
 
     @property
@@ -179,5 +206,7 @@ class Plan:
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     deploy: DeployPlan | None = None  # only where a server is started by the run
-    overrides: tuple[str, ...] | None = None  # the settings as typed, ready to be composed again; None: not recorded
-    metric_files: tuple[tuple[str, str, str], ...] = ()  # a user's own metrics: name, file, SHA-256 of the file
+    # the settings as typed, ready to be composed again; None: not recorded
+    overrides: tuple[str, ...] | None = None
+    # a user's own metrics: name, file, SHA-256 of the file
+    metric_files: tuple[tuple[str, str, str], ...] = ()

@@ -1,8 +1,8 @@
 """The worker's side: reads batches from its pipe, answers item by item, and ends with its parent.
 
-A batch is (sys.path, head, items): head the pickled (function, prepare, cpu_s), items each pickled apart, so that one
-that cannot be read fails alone. The answers are b"" once the head is ready, then one pickled (is_done, value or note)
-per item, in order.
+A batch is (sys.path, head, items): head the pickled (function, prepare, cpu_s), items each pickled
+apart, so that one that cannot be read fails alone. The answers are b"" once the head is ready, then
+one pickled (is_done, value or note) per item, in order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ MAX_NOTE = 500
 
 
 def serve(task_fd: int, lifeline_fd: int, memory_bytes: int) -> None:
-    """Answer batches until the pipe is closed. memory_bytes: more address space than this is refused; 0: no limit."""
+    """Answer batches until the pipe is closed.
+
+    Args:
+        memory_bytes: more address space than this is refused; 0: no limit.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
     _end_with_parent(lifeline_fd)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -40,10 +44,11 @@ def serve(task_fd: int, lifeline_fd: int, memory_bytes: int) -> None:
 
 
 def _end_with_parent(lifeline_fd: int) -> None:
-    """Nothing is ever written into the lifeline; that it ends says that the parent is gone, however it went.
+    """Nothing is ever written into the lifeline; that it ends says that the parent is gone, however
+    it went.
 
-    The kernel's signal ends a worker that is deep in one long operation of C; the thread serves systems that
-    ignore that signal.
+    The kernel's signal ends a worker that is deep in one long operation of C; the thread serves
+    systems that ignore that signal.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, os.getpid())
@@ -70,7 +75,9 @@ def _answer(tasks: Connection, head: bytes, items: list[bytes]) -> None:
     tasks.send_bytes(b"")
     for item in items:
         _limit_cpu(cpu_s)
-        tasks.send_bytes(pickle.dumps((False, fault)) if fault is not None else _call(function, item))
+        tasks.send_bytes(
+            pickle.dumps((False, fault)) if fault is not None else _call(function, item)
+        )
 
 
 def _call(function: Any, item: bytes) -> bytes:
@@ -87,7 +94,9 @@ def _limit_cpu(cpu_s: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     wanted = int(used.ru_utime + used.ru_stime + cpu_s) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+    )
 
 
 def _note(error: BaseException) -> str:

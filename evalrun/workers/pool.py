@@ -1,7 +1,8 @@
-"""A pool of worker processes: fresh interpreters, one call at a time each, killed at the deadline and replaced.
+"""A pool of worker processes: fresh interpreters, one call at a time each, killed at the deadline
+and replaced.
 
-Workers are started anew, not forked, so that no thread, engine or lock of the parent comes along. They end with the
-parent, also where that is killed. Linux and macOS.
+Workers are started anew, not forked, so that no thread, engine or lock of the parent comes along.
+They end with the parent, also where that is killed. Linux and macOS.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ MAX_BATCH = 32
 MAX_WORKERS = 16
 MEMORY_BYTES = 4 << 30
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""A numerical library takes address space for each thread; on a large machine more than a worker has."""
+"""A numerical library takes address space for each thread; on a large machine more than a worker
+has.
+"""
 
 
 class Ending(StrEnum):
@@ -44,7 +47,12 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One call. value: what the function gave, where it is done; note: why not, elsewhere."""
+    """One call.
+
+    Attributes:
+        value: what the function gave, where it is done.
+        note: why not, elsewhere.
+    """
 
     ending: Ending
     value: Any = None
@@ -64,9 +72,13 @@ class _Worker:
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), watched), process_group=0, env={**os.environ, **ONE_THREAD},
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), watched),
+                process_group=0,
+                env={**os.environ, **ONE_THREAD},
+            )
         except OSError:
             self.forget()
             raise
@@ -112,9 +124,12 @@ class _Job:
 
 
 class Pool:
-    """Up to `size` workers (default: the processors this process may use). Workers start when there is work.
+    """Up to `size` workers (default: the processors this process may use).
 
-    memory_bytes: address space of a worker. Use as a context, or call `close`. One thread at a time runs.
+    Workers start when there is work.
+
+    memory_bytes: address space of a worker. Use as a context, or call `close`. One thread at a time
+    runs.
     """
 
     def __init__(self, size: int | None = None, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -143,17 +158,25 @@ class Pool:
     ) -> list[Outcome]:
         """function(*item) for every item, in the order of the items.
 
-        deadline_s: seconds of one call; the worker is killed then, that item ends as timeout, the others go on.
-        prepare: called in a worker before its first item, outside the deadline (imports). Both functions must be
-        importable by name, items and values picklable. Raises only what ends the run as a whole (Ctrl-C, or an
-        argument that cannot be pickled); the workers at work are killed then.
+        Args:
+            deadline_s: seconds of one call; the worker is killed then, that item ends as timeout,
+                the others go on.
+            prepare: called in a worker before its first item, outside the deadline (imports). Both
+                functions must be importable by name, items and values picklable.
+
+        Raises only what ends the run as a whole (Ctrl-C, or an argument that cannot be pickled);
+        the workers at work are killed then.
         """
         if not items:
             return []
         head = pickle.dumps((function, prepare, 2 * deadline_s + 10))
         batch = max(1, min(MAX_BATCH, len(items) // (4 * self.size)))
-        pending = deque(list(range(at, min(at + batch, len(items)))) for at in range(0, len(items), batch))
-        job = _Job(head, [pickle.dumps(item) for item in items], deadline_s, [None] * len(items), pending)
+        pending = deque(
+            list(range(at, min(at + batch, len(items)))) for at in range(0, len(items), batch)
+        )
+        job = _Job(
+            head, [pickle.dumps(item) for item in items], deadline_s, [None] * len(items), pending
+        )
         with self._lock:
             try:
                 while job.pending or job.busy:
@@ -163,7 +186,10 @@ class Pool:
                 for worker in job.busy.values():
                     worker.end()
                 raise
-        return [outcome or Outcome(Ending.DIED, note="no worker could start") for outcome in job.outcomes]
+        return [
+            outcome or Outcome(Ending.DIED, note="no worker could start")
+            for outcome in job.outcomes
+        ]
 
     def close(self) -> None:
         """End all workers."""
@@ -186,7 +212,9 @@ class Pool:
             worker = self._idle.pop() if self._idle else _Worker(self._memory_bytes)
             places = job.pending.popleft()
             job.busy[worker.pipe] = worker
-            worker.give(pickle.dumps((sys.path, job.head, [job.items[place] for place in places])), places)
+            worker.give(
+                pickle.dumps((sys.path, job.head, [job.items[place] for place in places])), places
+            )
 
     def _advance(self, job: _Job) -> None:
         """Wait for the next answers or the next deadline."""
@@ -198,7 +226,9 @@ class Pool:
             if pipe in spoken:
                 self._hear(job, worker)
             elif monotonic() >= worker.limit and not pipe.poll(0):
-                place = f"{job.deadline_s:g} s" if worker.is_ready else f"{START_S:g} s for the start"
+                place = (
+                    f"{job.deadline_s:g} s" if worker.is_ready else f"{START_S:g} s for the start"
+                )
                 self._lose(job, worker, Ending.TIMEOUT, f"not finished within {place}")
 
     def _hear(self, job: _Job, worker: _Worker) -> None:
@@ -217,7 +247,10 @@ class Pool:
             self._idle.append(worker)
 
     def _lose(self, job: _Job, worker: _Worker, ending: Ending, why: str) -> None:
-        """Kill a worker. The item it was at has this outcome; what it had not begun goes to another."""
+        """Kill a worker.
+
+        The item it was at has this outcome; what it had not begun goes to another.
+        """
         del job.busy[worker.pipe]
         code = worker.end()
         if worker.is_ready:
@@ -232,8 +265,18 @@ class Pool:
 def _outcome(message: bytes) -> Outcome:
     try:
         is_done, value = pickle.loads(message)
-    except (pickle.PickleError, ImportError, AttributeError, TypeError, ValueError, LookupError, EOFError) as error:
-        return Outcome(Ending.RAISED, note=f"the value cannot be read: {type(error).__name__}: {error}")
+    except (
+        pickle.PickleError,
+        ImportError,
+        AttributeError,
+        TypeError,
+        ValueError,
+        LookupError,
+        EOFError,
+    ) as error:
+        return Outcome(
+            Ending.RAISED, note=f"the value cannot be read: {type(error).__name__}: {error}"
+        )
     return Outcome(Ending.DONE, value) if is_done else Outcome(Ending.RAISED, note=value)
 
 
@@ -254,7 +297,9 @@ def run(
     deadline_s: float,
     prepare: Callable[[], None] | None = None,
 ) -> list[Outcome]:
-    """As `Pool.run`, in the pool of this process, whose workers stay warm until `close` or the end of the process."""
+    """As `Pool.run`, in the pool of this process, whose workers stay warm until `close` or the
+    end of the process.
+    """
     global _shared
     if _shared is None:
         _shared = Pool()

@@ -32,7 +32,9 @@ def case(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return CASES[name]["input"], CASES[name]["expected"]
 
 
-def ask(text: str, indices: tuple[int, ...] = (0,), sampling: Sampling = GREEDY, doc_id: str = "d") -> Generate:
+def ask(
+    text: str, indices: tuple[int, ...] = (0,), sampling: Sampling = GREEDY, doc_id: str = "d"
+) -> Generate:
     return Generate(doc_id, (Message("user", text),), indices, sampling, 5)
 
 
@@ -52,7 +54,9 @@ def test_every_case_has_its_test() -> None:
 
 
 def test_bk_001() -> None:
-    """The template brings BOS and the tokenizer would add it: it stands there once, for texts and for choices."""
+    """The template brings BOS and the tokenizer would add it: it stands there once, for texts
+    and for choices.
+    """
     given, expected = case("BK-001")
     words = tiny_model.tokenizer(given["chat_template"])
     prompt = chat_for(ModelPlan("m", "hf"), words).prompt((Message("user", given["message"]),))
@@ -116,11 +120,15 @@ def test_bk_005() -> None:
 
 
 def test_bk_006() -> None:
-    """The value of the token that was sent, whatever else its position holds; nothing for the first."""
+    """The value of the token that was sent, whatever else its position holds; nothing for the
+    first.
+    """
     given, expected = case("BK-006")
     found = {"choices": [{"prompt_logprobs": given["prompt_logprobs"]}]}
     score = from_prompt_logprobs(found, Span(tuple(given["prompt_token_ids"]), 2))
-    first = from_prompt_logprobs(found, Span(tuple(given["prompt_token_ids"]), given["continuation_start"]))
+    first = from_prompt_logprobs(
+        found, Span(tuple(given["prompt_token_ids"]), given["continuation_start"])
+    )
     assert score.logprob == pytest.approx(-4.0)
     assert first.logprob == pytest.approx(expected["loglikelihood"])
     assert first.is_greedy is expected["is_greedy"]
@@ -160,7 +168,9 @@ def test_bk_010(folder: Path) -> None:
 
 
 def test_bk_011() -> None:
-    """What matters is always sent; what was not said is not sent and shown as the server's default."""
+    """What matters is always sent; what was not said is not sent and shown as the server's
+    default.
+    """
     server = OpenaiChatBackend(ModelPlan("m", "openai_chat", base_url="http://127.0.0.1:1/v1"))
     body = server.body_of("m", ask("w1"))
     assert {key: body[key] for key in ("temperature", "top_p", "max_tokens")} == {
@@ -170,18 +180,26 @@ def test_bk_011() -> None:
     }
     assert not {"top_k", "min_p", "repetition_penalty"} & set(body)
     cell: Any = SimpleNamespace(sampling=replace(GREEDY, min_p=0.1))
-    assert _others(cell, "openai_chat") == "top_k server default, min_p 0.1, repetition_penalty server default"
+    assert (
+        _others(cell, "openai_chat")
+        == "top_k server default, min_p 0.1, repetition_penalty server default"
+    )
 
 
 def test_bk_013(folder: Path) -> None:
-    """A prompt as long as the limit is a row that says so; the others are answered. A choice is scored: it fits."""
+    """A prompt as long as the limit is a row that says so; the others are answered.
+
+    A choice is scored: it fits.
+    """
     given, _ = case("BK-013")
     limit = 24
     assert given["prompt_tokens"] == given["max_model_len"]
     backend = HfBackend(plan(folder, chat="raw"))
     full = "w1 " * (limit - 1)  # with BOS
     one = replace(GREEDY, max_tokens=given["max_new_tokens"])
-    rows: dict[Any, Reply] = contract.replies(backend, [ask("w1", sampling=one, doc_id="a"), ask(full, sampling=one)])
+    rows: dict[Any, Reply] = contract.replies(
+        backend, [ask("w1", sampling=one, doc_id="a"), ask(full, sampling=one)]
+    )
     assert rows["d", 0].error_type == "prompt_too_long"
     assert rows["a", 0].error_type is None
     scored: list[Reply] = []

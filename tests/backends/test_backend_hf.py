@@ -35,22 +35,33 @@ def test_render_loads_no_weights() -> None:
 def test_facts(smollm2: HfBackend) -> None:
     facts = smollm2.facts()
     assert tuple(facts) == contract.FACTS
-    assert (facts["engine"], facts["dtype"], facts["is_deterministic"]) == ("transformers", "float32", "no")
+    assert (facts["engine"], facts["dtype"], facts["is_deterministic"]) == (
+        "transformers",
+        "float32",
+        "no",
+    )
     assert facts["revision"] == "gguf:b179c9523d0e6a0f"
     assert len(facts["tokenizer"]) == len(facts["chat_template"]) == 16
 
 
 @pytest.mark.hf
 def test_a_sample_is_the_same_in_any_company(smollm2: HfBackend) -> None:
-    """Alone, in a batch, in another order: the same text. (Floats differ in the last bits between batches; that
+    """Alone, in a batch, in another order: the same text.
+
+    (Floats differ in the last bits between batches; that
     turns a draw only where two noisy logits tie to about 1e-5, and none of these do.)"""
     docs = [
-        contract.ask(f"doc-{i}", f"Say something about {'cats ' * i}", (0, 1), DRAWN, seed=50 * i) for i in range(4)
+        contract.ask(f"doc-{i}", f"Say something about {'cats ' * i}", (0, 1), DRAWN, seed=50 * i)
+        for i in range(4)
     ]
     batch = contract.replies(smollm2, docs)
-    turned = contract.replies(smollm2, [replace(doc, indices=doc.indices[::-1]) for doc in docs[::-1]])
+    turned = contract.replies(
+        smollm2, [replace(doc, indices=doc.indices[::-1]) for doc in docs[::-1]]
+    )
     alone = contract.replies(smollm2, [replace(docs[2], indices=(1,))])
-    assert {key: row.text for key, row in turned.items()} == {key: row.text for key, row in batch.items()}
+    assert {key: row.text for key, row in turned.items()} == {
+        key: row.text for key, row in batch.items()
+    }
     assert alone["doc-2", 1].text == batch["doc-2", 1].text
     assert len({row.text for row in batch.values()}) > 4
 
@@ -59,7 +70,8 @@ def test_a_sample_is_the_same_in_any_company(smollm2: HfBackend) -> None:
 def test_stopping_early_changes_no_text(smollm2: HfBackend) -> None:
     late = contract.replies(smollm2, [contract.CUT])["cut", 0]
     early_model = HfBackend(replace(SMOLLM2, reasoning=False))
-    early_model.__dict__.update({k: v for k, v in smollm2.__dict__.items() if k != "model"})  # the same weights
+    # the same weights
+    early_model.__dict__.update({k: v for k, v in smollm2.__dict__.items() if k != "model"})
     early = contract.replies(early_model, [contract.CUT])["cut", 0]
     assert early.text == late.text
     assert early.finish_reason == "stop"
@@ -74,8 +86,12 @@ def test_contract(check: Any, smollm2: HfBackend) -> None:
     check(smollm2)
 
 
-def ask(doc_id: str, text: str, indices: tuple[int, ...] = (0,), sampling: Sampling = DRAWN) -> Generate:
-    return Generate(doc_id, (Message("user", text),), indices, sampling, seed=1000 * sum(doc_id.encode()))
+def ask(
+    doc_id: str, text: str, indices: tuple[int, ...] = (0,), sampling: Sampling = DRAWN
+) -> Generate:
+    return Generate(
+        doc_id, (Message("user", text),), indices, sampling, seed=1000 * sum(doc_id.encode())
+    )
 
 
 DOCS = tuple(ask(f"d{i}", "w1 " * (i + 1), (0, 1)) for i in range(6))
@@ -83,7 +99,9 @@ DOCS = tuple(ask(f"d{i}", "w1 " * (i + 1), (0, 1)) for i in range(6))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model.save(tmp_path_factory.mktemp("tiny"), repetition_penalty=1.3, do_sample=True, temperature=0.2)
+    return tiny_model.save(
+        tmp_path_factory.mktemp("tiny"), repetition_penalty=1.3, do_sample=True, temperature=0.2
+    )
 
 
 @pytest.fixture
@@ -150,7 +168,9 @@ def test_out_of_memory_halves_the_batch_for_good(tiny: HfBackend) -> None:
 
 
 def test_memory_fault_of_the_cpu_counts_too(tiny: HfBackend) -> None:
-    error = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+    error = RuntimeError(
+        "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+    )
     tiny._net = Faulty(tiny._net, error)
     rows = contract.replies(tiny, DOCS[:1])
     assert {(row.status, row.error_type) for row in rows.values()} == {("error", "out_of_memory")}
@@ -169,7 +189,11 @@ def test_a_fault_stays_with_its_row(tiny: HfBackend) -> None:
     tiny._net = Picky(tiny._net, RuntimeError())
     rows = contract.replies(tiny, (*DOCS, ask("bad", "w7")))
     bad = rows.pop(("bad", 0))
-    assert (bad.status, bad.error_type, bad.error_message) == ("error", "IndexError", "index out of range")
+    assert (bad.status, bad.error_type, bad.error_message) == (
+        "error",
+        "IndexError",
+        "index out of range",
+    )
     assert {key: row.text for key, row in rows.items()} == want
     assert tiny._most_rows == 4, "no memory fault: the batch size stays"
 
@@ -182,7 +206,9 @@ def test_a_fault_stays_with_its_row(tiny: HfBackend) -> None:
         (Stopped(15), Stopped),
     ],
 )
-def test_what_ends_the_run(tiny: HfBackend, error: BaseException, raised: type[BaseException]) -> None:
+def test_what_ends_the_run(
+    tiny: HfBackend, error: BaseException, raised: type[BaseException]
+) -> None:
     tiny._net = Faulty(tiny._net, error)
     with pytest.raises(raised):
         contract.replies(tiny, DOCS)
@@ -220,7 +246,10 @@ def test_thought_that_the_template_opens(tmp_path: Path) -> None:
         ({"dtype": "float61"}, ("'float61' in model.dtype. Did you mean 'float16'?",)),
         ({"chat": "templates"}, ("Did you mean 'template'?",)),
         ({"device": "abacus"}, ("abacus",)),
-        ({"path": "no-such-owner/no-such-model"}, ("no-such-owner/no-such-model", "HF_HUB_OFFLINE", "model=smollm2")),
+        (
+            {"path": "no-such-owner/no-such-model"},
+            ("no-such-owner/no-such-model", "HF_HUB_OFFLINE", "model=smollm2"),
+        ),
     ],
 )
 def test_faults_are_one_paragraph(
@@ -248,7 +277,9 @@ def test_damaged_weights_are_a_fault(tmp_path: Path) -> None:
 
 def test_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"backend hf needs torch and transformers: pip install 'evalrun\[hf\]'"):
+    with pytest.raises(
+        Fault, match=r"backend hf needs torch and transformers: pip install 'evalrun\[hf\]'"
+    ):
         HfBackend(SMOLLM2).start()
 
 
@@ -267,5 +298,8 @@ def test_generation_defaults_and_memory(tiny: HfBackend) -> None:
     net = tiny._net
     net.generation_config.top_k, net.generation_config.eos_token_id = 20, 2
     assert take_generation_defaults(net) == ({"top_k": 20}, (2,))
-    assert row_bytes(net.config, 4, 10) == 10 * (2 * 2 * 2 * 8 * 4 + 4 * 32 * 4) + 24 * net.config.vocab_size
+    assert (
+        row_bytes(net.config, 4, 10)
+        == 10 * (2 * 2 * 2 * 8 * 4 + 4 * 32 * 4) + 24 * net.config.vocab_size
+    )
     assert net.dtype == torch.float32

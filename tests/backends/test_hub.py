@@ -1,4 +1,6 @@
-"""Datasets of the hub where there is no network: waited for once, the local cache is still asked."""
+"""Datasets of the hub where there is no network: waited for once, the local cache is still
+asked.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from evalrun.types import DatasetPlan
 
 
 def test_a_hub_that_is_away_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A try without a network takes 24 s; 57 subsets would take 22 minutes. Data in the cache is still found."""
+    """A try without a network takes 24 s; 57 subsets would take 22 minutes.
+
+    Data in the cache is still found.
+    """
     datasets = pytest.importorskip("datasets")
     from huggingface_hub import constants
 

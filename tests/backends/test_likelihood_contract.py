@@ -17,7 +17,10 @@ from evalrun.types import ModelPlan
 @pytest.fixture(scope="module")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Backend:
     file = tmp_path_factory.mktemp("saved") / "saved.jsonl"
-    file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in likelihood_contract.saved_replies()), "utf-8")
+    file.write_text(
+        "".join(json.dumps(asdict(row)) + "\n" for row in likelihood_contract.saved_replies()),
+        "utf-8",
+    )
     return ReplayBackend(ModelPlan("saved", "replay", path=str(file)))
 
 

@@ -1,4 +1,6 @@
-"""Log-likelihood requests as spans of tokens: the border of context and continuation, BOS, limits, windows, rows."""
+"""Log-likelihood requests as spans of tokens: the border of context and continuation, BOS,
+limits, windows, rows.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,13 @@ from evalrun.types import Generate, Loglikelihood, Message, ModelPlan, Reply, Ro
 
 
 class Letters:
-    """A tokenizer of single characters in which some pairs are one token; bos: what it puts before every text."""
+    """A tokenizer of single characters in which some pairs are one token; bos: what it puts
+    before every text.
+    """
 
-    def __init__(self, *pairs: str, bos: bool = False, bos_id: int | None = None, eos_id: int | None = None) -> None:
+    def __init__(
+        self, *pairs: str, bos: bool = False, bos_id: int | None = None, eos_id: int | None = None
+    ) -> None:
         self.pairs, self.has_bos = pairs, bos
         self.bos_token_id, self.eos_token_id = (1 if bos else bos_id), eos_id
         self.chat_template = None
@@ -55,7 +61,8 @@ class Letters:
     def text(self, ids: tuple[int, ...]) -> str:
         """The tokens as text again; BOS as ^."""
         return "".join(
-            "^" if token == 1 else self.pairs[token - 1000] if token >= 1000 else chr(token) for token in ids
+            "^" if token == 1 else self.pairs[token - 1000] if token >= 1000 else chr(token)
+            for token in ids
         )
 
 
@@ -68,7 +75,9 @@ def ask(context: str, continuation: str, **keys: Any) -> Loglikelihood:
     return Loglikelihood("d", keys.pop("index", 0), messages, continuation, **keys)
 
 
-def span_of(tokenizer: Letters, request: Any, most: int | None = None, **keys: Any) -> tuple[str, str, Reply]:
+def span_of(
+    tokenizer: Letters, request: Any, most: int | None = None, **keys: Any
+) -> tuple[str, str, Reply]:
     """(what is given, what is scored, the row) of a request with one span."""
     item = Encoder(model(**keys), tokenizer, most).ready(request)
     assert isinstance(item, Item), item
@@ -135,8 +144,16 @@ def test_first_token_stands_after_bos_else_eos(tokenizer: Letters, start: int) -
     ("request_", "error_type", "said"),
     [
         (ask("a", "", index=2), "empty_continuation", "choice 2 has an empty continuation"),
-        (ask("a", "bc", index=1, is_single_token=True), "not_one_token", "choice 1 ('bc') must be one token"),
-        (ask("abcdefgh", "x" * 7), "continuation_too_long", "choice 0 has 7 tokens, more than the model takes (6"),
+        (
+            ask("a", "bc", index=1, is_single_token=True),
+            "not_one_token",
+            "choice 1 ('bc') must be one token",
+        ),
+        (
+            ask("abcdefgh", "x" * 7),
+            "continuation_too_long",
+            "choice 0 has 7 tokens, more than the model takes (6",
+        ),
         (ask("", "a"), "no_start_token", "neither BOS nor EOS"),
         (Rolling("d", ""), "empty_text", "has no tokens"),
         (Rolling("d", "a"), "no_start_token", "neither BOS nor EOS"),
@@ -164,7 +181,9 @@ def test_a_choice_of_several_tokens_names_its_ids() -> None:
         (Letters(bos_id=97), "agh", 5),  # the text itself begins with BOS
     ],
 )
-def test_contexts_are_cut_from_the_left_behind_bos(tokenizer: Letters, given: str, n_cut: int) -> None:
+def test_contexts_are_cut_from_the_left_behind_bos(
+    tokenizer: Letters, given: str, n_cut: int
+) -> None:
     found = span_of(tokenizer, ask("abcdefgh", " x"), most=5)
     assert found[:2] == (given, " x")
     assert json.loads(found[2].extra or "") == {"cut_tokens": n_cut}
@@ -174,11 +193,20 @@ def test_contexts_are_cut_from_the_left_behind_bos(tokenizer: Letters, given: st
 
 def test_template_only_where_it_is_asked_for() -> None:
     words = tiny_model.tokenizer()
-    raw, templated = (Encoder(model(chat=chat), words, None).ready(ask("w1", " w2")) for chat in ("auto", "template"))
+    raw, templated = (
+        Encoder(model(chat=chat), words, None).ready(ask("w1", " w2"))
+        for chat in ("auto", "template")
+    )
     assert isinstance(raw, Item)
     assert isinstance(templated, Item)
     assert words.convert_ids_to_tokens(raw.spans[0].ids) == ["<s>", "w1", "w2"]
-    assert words.convert_ids_to_tokens(templated.spans[0].ids) == ["<s>", "user", "w1", "assistant", "w2"]
+    assert words.convert_ids_to_tokens(templated.spans[0].ids) == [
+        "<s>",
+        "user",
+        "w1",
+        "assistant",
+        "w2",
+    ]
     refused = Encoder(model(chat="template"), words, None).ready(
         Loglikelihood("d", 0, (Message("system", "refuse"),), " w2")
     )
@@ -203,7 +231,11 @@ def test_what_is_shown() -> None:
     assert shown(chat, Rolling("d", "text")) == "text"
 
 
-@given(st.lists(st.integers(5, 9), min_size=1, max_size=40).map(tuple), st.integers(3, 12), st.integers(1, 2))
+@given(
+    st.lists(st.integers(5, 9), min_size=1, max_size=40).map(tuple),
+    st.integers(3, 12),
+    st.integers(1, 2),
+)
 def test_windows_score_every_token_once(tokens: tuple[int, ...], most: int, n_head: int) -> None:
     head = (1, 2)[:n_head]
     spans, done = windows(head, tokens, most), 0
@@ -211,10 +243,14 @@ def test_windows_score_every_token_once(tokens: tuple[int, ...], most: int, n_he
         assert 1 <= span.start < len(span.ids) <= most
         assert span.ids[span.start :] == tokens[done : done + span.n_scored]
         done += span.n_scored
-        assert span.ids[: span.start] == (head if i == 0 else tokens[done - len(span.ids) : done - span.n_scored])
+        assert span.ids[: span.start] == (
+            head if i == 0 else tokens[done - len(span.ids) : done - span.n_scored]
+        )
     assert done == len(tokens)
     if len(spans) > 1:
-        assert all(len(span.ids) == min(most, len(tokens)) for span in spans[1:]), "the last keeps earlier tokens"
+        assert all(len(span.ids) == min(most, len(tokens)) for span in spans[1:]), (
+            "the last keeps earlier tokens"
+        )
 
 
 @pytest.mark.parametrize(
@@ -228,7 +264,9 @@ def test_windows_score_every_token_once(tokens: tuple[int, ...], most: int, n_he
 )
 def test_windows_as_the_harness_makes_them(n: int, most: int | None, want: list[Any]) -> None:
     """get_rolling_token_windows with max_seq_len = most - 1 and context_len 1."""
-    assert [(span.ids, span.start) for span in windows((1,), tuple(range(10, 10 + n)), most)] == want
+    assert [
+        (span.ids, span.start) for span in windows((1,), tuple(range(10, 10 + n)), most)
+    ] == want
 
 
 def test_no_room_for_a_window() -> None:
@@ -270,7 +308,10 @@ def test_board_fails_a_row_once() -> None:
 def test_blocks_keep_documents_together_and_know_what_was_scored() -> None:
     rows: list[Reply] = []
     encoder = Encoder(model(), Letters(), None)
-    asked = [Loglikelihood(f"d{i // 2}", i % 2, (Message("user", "ab"),), " xy"[: 2 + i % 2]) for i in range(8)]
+    asked = [
+        Loglikelihood(f"d{i // 2}", i % 2, (Message("user", "ab"),), " xy"[: 2 + i % 2])
+        for i in range(8)
+    ]
     seen = []
     for board in blocks(encoder, [*asked, ask("a", "")], rows.append, 1):
         seen.append(board.spans)

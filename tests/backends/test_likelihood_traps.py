@@ -1,4 +1,6 @@
-"""Log-likelihoods against a plain forward pass that knows nothing of evalrun, on texts and settings that invite faults."""
+"""Log-likelihoods against a plain forward pass that knows nothing of evalrun, on texts and
+settings that invite faults.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +19,71 @@ from evalrun.errors import Fault
 from evalrun.types import Key, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling
 
 MERGES = (("u", "n"), ("un", "b"), ("Ġ", "A"), ("a", "b"), ("ab", "c"), ("Ċ", "Ċ"), (":", "Ġ"))
-TEMPLATE = "{{ bos_token }}{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}[assistant]"
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor "
+    "%}[assistant]"
+)
 PIECES = (
-    "un", "believable", " un", " ", "  ", "\n", "\n\n", "A", " A", "abc", "ab", "a", "é", "😀", "日本", "\u00a0", "\u200d",
-    "\x00", "\x1b[31m", "\u2028", "Answer:", ": ", "</s>",
-)  # fmt: skip
+    "un",
+    "believable",
+    " un",
+    " ",
+    "  ",
+    "\n",
+    "\n\n",
+    "A",
+    " A",
+    "abc",
+    "ab",
+    "a",
+    "é",
+    "😀",
+    "日本",
+    "\u00a0",
+    "\u200d",
+    "\x00",
+    "\x1b[31m",
+    "\u2028",
+    "Answer:",
+    ": ",
+    "</s>",
+)
 NEAR = 1e-3
 
 
 def save(folder: Path, has_bos: bool) -> Path:
-    """A tiny model over bytes with a few merges; has_bos: its tokenizer puts <s> before every text."""
+    """A tiny model over bytes with a few merges; has_bos: its tokenizer puts <s> before every
+    text.
+    """
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    names = ["<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet()), *(a + b for a, b in MERGES)]
-    inner = Tokenizer(models.BPE(vocab={name: i for i, name in enumerate(names)}, merges=list(MERGES)))
+    names = [
+        "<s>",
+        "</s>",
+        *sorted(pre_tokenizers.ByteLevel.alphabet()),
+        *(a + b for a, b in MERGES),
+    ]
+    inner = Tokenizer(
+        models.BPE(vocab={name: i for i, name in enumerate(names)}, merges=list(MERGES))
+    )
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     if has_bos:
-        inner.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+        inner.post_processor = processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", 0)]
+        )
     words = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>")
     words.chat_template = TEMPLATE
     words.save_pretrained(folder)
     torch.manual_seed(3)
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     config = LlamaConfig(
         vocab_size=len(words),
         max_position_embeddings=64,
@@ -79,11 +121,15 @@ class Plain:
     def choice(
         self, context: str, continuation: str, is_joint: bool, limit: int
     ) -> tuple[float, int, bool, int] | None:
-        """(logprob, tokens, whether one spans the border, tokens cut); None where the continuation is too long."""
+        """(logprob, tokens, whether one spans the border, tokens cut); None where the
+        continuation is too long.
+        """
         bare = context.rstrip()
         continuation = context[len(bare) :] + continuation
         before, whole = self.ids(bare), self.ids(bare + continuation)
-        start = next((i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b), len(before))
+        start = next(
+            (i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b), len(before)
+        )
         is_spanning = start < len(before)
         if not is_joint:
             whole, start = [*before, *self.ids(continuation)], len(before)
@@ -96,7 +142,9 @@ class Plain:
         return self.score(ids, start - n_cut), len(ids) - start + n_cut, is_spanning, n_cut
 
     def text(self, text: str, limit: int) -> tuple[float, int]:
-        """(logprob, tokens): windows of `limit` new tokens, the last one filled with earlier ones."""
+        """(logprob, tokens): windows of `limit` new tokens, the last one filled with earlier
+        ones.
+        """
         ids = self.ids(text)
         total, done = self.score([0, *ids[:limit]], 1), min(limit, len(ids))
         while done < len(ids):
@@ -125,12 +173,20 @@ def mixed(draw: random.Random, low: int, high: int) -> str:
 
 
 def odd_requests(n_docs: int, seed: int = 1) -> list[Loglikelihood]:
-    """Documents of 1 to 5 choices: beginnings of each other, repeated, long; contexts that are blank, cut or none."""
+    """Documents of 1 to 5 choices: beginnings of each other, repeated, long; contexts that are
+    blank, cut or none.
+    """
     draw = random.Random(seed)
     made = []
     for d in range(n_docs):
-        context, word = draw.choice(("", mixed(draw, 0, 25), mixed(draw, 1, 3) + "un")), mixed(draw, 1, 6)
-        choices = [draw.choice((word[: draw.randint(1, len(word))], word, mixed(draw, 1, 6))) for _ in range(d % 5)]
+        context, word = (
+            draw.choice(("", mixed(draw, 0, 25), mixed(draw, 1, 3) + "un")),
+            mixed(draw, 1, 6),
+        )
+        choices = [
+            draw.choice((word[: draw.randint(1, len(word))], word, mixed(draw, 1, 6)))
+            for _ in range(d % 5)
+        ]
         choices += [mixed(draw, 30, 60) if d % 11 == 0 else "believable"]
         messages = (Message("user", context),) if context else ()
         made += [Loglikelihood(f"d{d}", i, messages, choice) for i, choice in enumerate(choices)]
@@ -141,9 +197,13 @@ def odd_requests(n_docs: int, seed: int = 1) -> list[Loglikelihood]:
 @pytest.mark.parametrize(
     ("boundary", "batch_size"), [("joint", None), ("separate", 1), ("joint", 3), ("separate", 16)]
 )
-def test_odd_texts_against_a_plain_forward_pass(plain: Plain, boundary: str, batch_size: int | None) -> None:
+def test_odd_texts_against_a_plain_forward_pass(
+    plain: Plain, boundary: str, batch_size: int | None
+) -> None:
     requests, limit = odd_requests(40), 40
-    rows = rows_of(plain, requests, token_boundary=boundary, batch_size=batch_size, max_model_len=limit)
+    rows = rows_of(
+        plain, requests, token_boundary=boundary, batch_size=batch_size, max_model_len=limit
+    )
     n_refused = n_spanning = n_cut = 0
     for request in requests:
         row = rows[request.keys()[0]]
@@ -155,19 +215,26 @@ def test_odd_texts_against_a_plain_forward_pass(plain: Plain, boundary: str, bat
             continue
         extra = json.loads(row.extra or "{}")
         assert row.logprob == pytest.approx(want[0], abs=NEAR), request
-        assert (row.n_tokens, extra.get("spanning", False), extra.get("cut_tokens", 0)) == want[1:], request
+        assert (row.n_tokens, extra.get("spanning", False), extra.get("cut_tokens", 0)) == want[
+            1:
+        ], request
         n_spanning, n_cut = n_spanning + want[2], n_cut + bool(want[3])
     assert min(n_refused, n_spanning, n_cut) > 0
 
 
 def test_a_border_that_merges_has_two_values(plain: Plain) -> None:
     request = Loglikelihood("d", 0, (Message("user", "It is un"),), "believable")
-    row, other = (rows_of(plain, [request], token_boundary=b)[request.keys()[0]] for b in ("joint", "separate"))
+    row, other = (
+        rows_of(plain, [request], token_boundary=b)[request.keys()[0]]
+        for b in ("joint", "separate")
+    )
     before, whole = plain.ids("It is un"), plain.ids("It is unbelievable")
     assert before[:-1] == whole[: len(before) - 1]
     assert before[-1] != whole[len(before) - 1]
     head = [0] if plain.has_bos else []
-    assert row.logprob == pytest.approx(plain.score([*head, *whole], len(head + before) - 1), abs=NEAR)
+    assert row.logprob == pytest.approx(
+        plain.score([*head, *whole], len(head + before) - 1), abs=NEAR
+    )
     assert other.logprob == pytest.approx(
         plain.score([*head, *before, *plain.ids("believable")], len(head + before)), abs=NEAR
     )
@@ -184,7 +251,9 @@ def test_windows_against_a_plain_forward_pass(plain: Plain, limit: int) -> None:
         *("".join(draw.choice("cdefg xyz") for _ in range(n)) for n in (63, 64, 65, 129)),
     ]
     texts = texts if limit > 1 else [text[:30] for text in texts]
-    rows = rows_of(plain, [Rolling(str(i), text) for i, text in enumerate(texts)], max_model_len=limit)
+    rows = rows_of(
+        plain, [Rolling(str(i), text) for i, text in enumerate(texts)], max_model_len=limit
+    )
     for i, text in enumerate(texts):
         row = rows[str(i), "rolling", 0, 0]
         logprob, n_tokens = plain.text(text, limit)
@@ -201,15 +270,21 @@ def test_the_template_is_applied_once_with_one_bos(plain: Plain) -> None:
     for request in requests:
         whole = plain.ids("<s>[system]be[user]Answer: un[assistant]" + request.continuation)
         assert (whole.count(0), whole[: len(before)]) == (1, before)
-        assert rows[request.keys()[0]].logprob == pytest.approx(plain.score(whole, len(before)), abs=NEAR)
+        assert rows[request.keys()[0]].logprob == pytest.approx(
+            plain.score(whole, len(before)), abs=NEAR
+        )
 
 
 def test_a_bos_within_a_continuation_is_scored_at_both_borders(plain: Plain) -> None:
     """It starts no text there; without a context it is the start, once."""
     asked = Loglikelihood("d", 0, (Message("user", "Answer:"),), "<s>abc")
-    values = [rows_of(plain, [asked], token_boundary=b)[asked.keys()[0]] for b in ("joint", "separate")]
+    values = [
+        rows_of(plain, [asked], token_boundary=b)[asked.keys()[0]] for b in ("joint", "separate")
+    ]
     assert {(row.n_tokens, row.logprob) for row in values} == {(2, values[0].logprob)}
-    texts: list[Request] = [Loglikelihood(str(i), 0, (), text) for i, text in enumerate(("abc", "<s>abc"))]
+    texts: list[Request] = [
+        Loglikelihood(str(i), 0, (), text) for i, text in enumerate(("abc", "<s>abc"))
+    ]
     texts += [Rolling(str(i), text) for i, text in enumerate(("abcabc", "<s>abcabc"), 2)]
     rows = list(rows_of(plain, sorted(texts, key=lambda request: request.doc_id)).values())
     found = {row.doc_id: (row.n_tokens, row.logprob) for row in rows}
@@ -219,7 +294,10 @@ def test_a_bos_within_a_continuation_is_scored_at_both_borders(plain: Plain) -> 
 
 def test_very_long_choices_fail_alone_and_very_long_contexts_are_cut(plain: Plain) -> None:
     context = (Message("user", "x" * 100_000),)
-    requests = [Loglikelihood("d", i, context, text) for i, text in enumerate((" A", "y" * 100_000, "\ud800"))]
+    requests = [
+        Loglikelihood("d", i, context, text)
+        for i, text in enumerate((" A", "y" * 100_000, "\ud800"))
+    ]
     rows = rows_of(plain, requests, max_model_len=64)
     assert [rows["d", "loglikelihood", i, 0].error_type for i in range(3)] == [
         None,
@@ -232,10 +310,12 @@ def test_very_long_choices_fail_alone_and_very_long_contexts_are_cut(plain: Plai
 @pytest.mark.parametrize("value", ["false", "maybe", 1, None])
 def test_the_switch_of_sharing_is_a_truth_value(plain: Plain, value: Any) -> None:
     with pytest.raises(Fault, match=r"model\.engine\.prefix_sharing must be true or false; got"):
-        HfBackend(ModelPlan("m", "hf", path=str(plain.folder), engine=(("prefix_sharing", value),))).start()
+        HfBackend(
+            ModelPlan("m", "hf", path=str(plain.folder), engine=(("prefix_sharing", value),))
+        ).start()
 
 
-# ---- whole commands -------------------------------------------------------------------------------------------
+# ---- whole commands ------------------------------------------------------------------------------
 
 
 Write = Callable[..., list[str]]
@@ -243,10 +323,14 @@ Write = Callable[..., list[str]]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a task of four questions and saved log-likelihoods; the words of a command that asks them."""
+    """Write a task of four questions and saved log-likelihoods; the words of a command that asks
+    them.
+    """
 
     def made(
-        metrics: str = "loglikelihood_acc: {}", prompt: str = "template: '{{ query }}'", lost: int | None = None
+        metrics: str = "loglikelihood_acc: {}",
+        prompt: str = "template: '{{ query }}'",
+        lost: int | None = None,
     ) -> list[str]:
         options = ["aa", "b", "ccc", "dddd"]
         questions = [{"q": f"Is {q}?", "o": options, "a": q % 4, "word": "x"} for q in range(4)]
@@ -277,18 +361,27 @@ def write(tmp_path: Path) -> Write:
 def test_one_lost_choice_of_each_document_is_no_quarter_of_an_error(
     evalrun: Evalrun, write: Write, tmp_path: Path
 ) -> None:
-    """4 of 16 requests failed, but no document can be scored: 30 % of errors do not allow that, in any mode."""
+    """4 of 16 requests failed, but no document can be scored: 30 % of errors do not allow that,
+    in any mode.
+    """
     words = write(lost=3)
     ran = evalrun(*words, "max_error_rate=0.3")
     assert ran.code == 3
-    said = "4 of 16 requests failed and loglikelihood_acc lacks 4 of 4 documents, more than max_error_rate=0.3 allows"
+    said = (
+        "4 of 16 requests failed and loglikelihood_acc lacks 4 of 4 documents, more than "
+        "max_error_rate=0.3 allows"
+    )
     assert said in ran.out
     assert evalrun("--mode", "infer", *words, "max_error_rate=0.3").code == 3
     assert evalrun("--mode", "infer", *words, "max_error_rate=1").code == 0
 
 
-def test_unscored_documents_are_counted_among_documents(evalrun: Evalrun, write: Write, tmp_path: Path) -> None:
-    """A choice is two tokens long: the metric of single tokens can score nothing, whatever the number of choices."""
+def test_unscored_documents_are_counted_among_documents(
+    evalrun: Evalrun, write: Write, tmp_path: Path
+) -> None:
+    """A choice is two tokens long: the metric of single tokens can score nothing, whatever the
+    number of choices.
+    """
     words = write()
     saved = (tmp_path / "a.jsonl").read_text()
     (tmp_path / "a.jsonl").write_text(saved.replace('"n_tokens": 1', '"n_tokens": 2'))
@@ -305,7 +398,9 @@ def test_unscored_documents_are_counted_among_documents(evalrun: Evalrun, write:
         "context: '{{ query }}', continuation: ' {{ choices[0] }}'",
     ],
 )
-def test_choices_that_ask_the_same_are_refused(evalrun: Evalrun, write: Write, prompt: str, tmp_path: Path) -> None:
+def test_choices_that_ask_the_same_are_refused(
+    evalrun: Evalrun, write: Write, prompt: str, tmp_path: Path
+) -> None:
     ran = evalrun(*write(prompt=prompt))
     assert ran.code == 2
     assert "prompt.continuation is the same for all 4 choices of document" in ran.err
@@ -313,14 +408,25 @@ def test_choices_that_ask_the_same_are_refused(evalrun: Evalrun, write: Write, p
     assert not (tmp_path / "outputs").exists()
 
 
-def test_choices_told_apart_by_their_context_alone_are_asked(evalrun: Evalrun, write: Write) -> None:
-    ran = evalrun("--dry-run", *write(prompt="context: '{{ query }} {{ choice }}', continuation: ' x'"))
+def test_choices_told_apart_by_their_context_alone_are_asked(
+    evalrun: Evalrun, write: Write
+) -> None:
+    ran = evalrun(
+        "--dry-run", *write(prompt="context: '{{ query }} {{ choice }}', continuation: ' x'")
+    )
     assert ran.code == 0, ran.err
-    assert re.findall(r'"(Is 0\? .*?)"', ran.out) == ["Is 0? aa", "Is 0? b", "Is 0? ccc", "Is 0? dddd"]
+    assert re.findall(r'"(Is 0\? .*?)"', ran.out) == [
+        "Is 0? aa",
+        "Is 0? b",
+        "Is 0? ccc",
+        "Is 0? dddd",
+    ]
     assert ran.out.count(": ' x'") == 4
 
 
-def test_a_dry_run_says_what_concerns_log_likelihoods(evalrun: Evalrun, write: Write, tmp_path: Path) -> None:
+def test_a_dry_run_says_what_concerns_log_likelihoods(
+    evalrun: Evalrun, write: Write, tmp_path: Path
+) -> None:
     words = write()
     text = (tmp_path / "q.jsonl").read_text().replace('"dddd"', json.dumps("d" * 100_000))
     (tmp_path / "q.jsonl").write_text(text)
@@ -336,18 +442,26 @@ def test_samples_of_the_task_string_are_told_not_to_apply(evalrun: Evalrun, writ
     words = write()
     ran = evalrun(*words[:-1], "task=t@k=2&n=4")
     assert ran.code == 0, ran.err
-    assert "k=2 and n=4 draw samples; log-probabilities are asked once per choice or text" in ran.out
+    assert (
+        "k=2 and n=4 draw samples; log-probabilities are asked once per choice or text" in ran.out
+    )
 
 
-def test_eval_of_texts_that_were_never_asked_says_so_whatever_n(evalrun: Evalrun, write: Write) -> None:
+def test_eval_of_texts_that_were_never_asked_says_so_whatever_n(
+    evalrun: Evalrun, write: Write
+) -> None:
     assert evalrun("--mode", "infer", *write()).code == 0
-    ran = evalrun("--mode", "eval", "--reuse", "latest", "metric=exact_match", "num_return_sequences=2")
+    ran = evalrun(
+        "--mode", "eval", "--reuse", "latest", "metric=exact_match", "num_return_sequences=2"
+    )
     assert ran.code == 2
     assert "exact_match reads requests of kind generate" in ran.err
     assert "Ask for them with --resume metric=exact_match" in ran.err
 
 
-def test_missing_choices_of_both_kinds_are_told_apart(evalrun: Evalrun, write: Write, tmp_path: Path) -> None:
+def test_missing_choices_of_both_kinds_are_told_apart(
+    evalrun: Evalrun, write: Write, tmp_path: Path
+) -> None:
     words = write("acc_norm_pmi: {}")
     assert evalrun("--mode", "infer", *words, "+model.engine.die_after=7").code == 3
     (run,) = run_folders(tmp_path)
@@ -357,7 +471,9 @@ def test_missing_choices_of_both_kinds_are_told_apart(evalrun: Evalrun, write: W
     assert "unconditioned choice 3" in ran.err
 
 
-def test_remarks_name_the_metric_that_they_are_about(evalrun: Evalrun, write: Write, tmp_path: Path) -> None:
+def test_remarks_name_the_metric_that_they_are_about(
+    evalrun: Evalrun, write: Write, tmp_path: Path
+) -> None:
     """Without the question, PMI has nothing but ties; the likelihoods themselves have none."""
     words = write("loglikelihood_acc: {}, acc_norm_pmi: {}")
     ran = evalrun(*words)

@@ -1,4 +1,6 @@
-"""What spans share, worked off part by part: every wanted token is read once, after exactly the tokens before it."""
+"""What spans share, worked off part by part: every wanted token is read once, after exactly the
+tokens before it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from evalrun.backends.loglikelihood.prefix_tree import Bounds, Feed, Tree
 from evalrun.backends.loglikelihood.spans import Span, shared_length
 
 TEXTS = st.lists(st.integers(0, 2), min_size=2, max_size=9).map(tuple)
-SPANS = st.lists(TEXTS.flatmap(lambda ids: st.builds(Span, st.just(ids), st.integers(1, len(ids) - 1))), min_size=1)
+SPANS = st.lists(
+    TEXTS.flatmap(lambda ids: st.builds(Span, st.just(ids), st.integers(1, len(ids) - 1))),
+    min_size=1,
+)
 BOUNDS = st.builds(Bounds, st.integers(1, 12), st.integers(1, 12), st.none() | st.integers(1, 4))
 
 
@@ -56,7 +61,9 @@ def test_every_token_is_read_once_after_all_before_it(spans: list[Span], bounds:
             assert r.token == span.ids[len(before)]
             assert feed.positions[r.place] == len(before) - 1
             read[span, len(before)] += 1
-    assert read == Counter((span, i) for span in set(spans) for i in range(span.start, len(span.ids)))
+    assert read == Counter(
+        (span, i) for span in set(spans) for i in range(span.start, len(span.ids))
+    )
 
 
 @given(spans=SPANS)
@@ -67,13 +74,22 @@ def test_no_prefix_is_fed_twice_where_bounds_are_wide(spans: list[Span]) -> None
 
 
 def test_choices_of_a_document_are_one_row() -> None:
-    """Context 1 2 3, choices 4 | 5 6 | 5 7 8: the context once, each choice but its last token, 5 once."""
+    """Context 1 2 3, choices 4 | 5 6 | 5 7 8: the context once, each choice but its last token,
+    5 once.
+    """
     spans = [Span((1, 2, 3, 4), 3), Span((1, 2, 3, 5, 6), 3), Span((1, 2, 3, 5, 7, 8), 3)]
     feed = Tree(spans).feed(Tree(spans).whole)
     assert feed.ids == [1, 2, 3, 5, 7]
     assert feed.positions == [0, 1, 2, 3, 4]
     assert feed.ends == [5, 5, 5, 5, 5]
-    assert sorted((r.place, r.token) for r in feed.reads) == [(2, 4), (2, 5), (2, 5), (3, 6), (3, 7), (4, 8)]
+    assert sorted((r.place, r.token) for r in feed.reads) == [
+        (2, 4),
+        (2, 5),
+        (2, 5),
+        (3, 6),
+        (3, 7),
+        (4, 8),
+    ]
 
 
 def test_branches_do_not_see_each_other() -> None:
@@ -99,7 +115,9 @@ def test_a_long_chain_of_prefixes_needs_no_recursion() -> None:
         (Bounds(8, 4), 8, 1, Bounds(8, 4)),
     ],
 )
-def test_bounds_are_halved_down_to_the_fewest(bounds: Bounds, n_tokens: int, n_rows: int, want: Bounds) -> None:
+def test_bounds_are_halved_down_to_the_fewest(
+    bounds: Bounds, n_tokens: int, n_rows: int, want: Bounds
+) -> None:
     assert bounds.halved(n_tokens, n_rows) == want
 
 
@@ -127,4 +145,6 @@ def test_plain_rows_read_everything_once(spans: list[Span], bounds: Bounds) -> N
                 assert line.ids[: r.place + 1] == ids[: r.place + 1]
                 assert r.token == ids[r.place + 1]
                 read[r.span, r.place] += 1
-    assert read == Counter((n, i - 1) for n, span in enumerate(spans) for i in range(span.start, len(span.ids)))
+    assert read == Counter(
+        (n, i - 1) for n, span in enumerate(spans) for i in range(span.start, len(span.ids))
+    )

@@ -1,4 +1,6 @@
-"""Gumbel noise draws from the softmax, one generator per row; ends and penalties see a row's own tokens only."""
+"""Gumbel noise draws from the softmax, one generator per row; ends and penalties see a row's own
+tokens only.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,10 @@ def test_warpers(sampling: Sampling, kept: set[int]) -> None:
 
 def test_greedy_has_no_noise() -> None:
     assert len(processors(replace(DRAWN, temperature=0.0), [1], "cpu", [0])) == 0
-    assert len(processors(replace(DRAWN, temperature=0.0, repetition_penalty=1.0), [1], "cpu", [0])) == 0
+    assert (
+        len(processors(replace(DRAWN, temperature=0.0, repetition_penalty=1.0), [1], "cpu", [0]))
+        == 0
+    )
 
 
 def test_penalty_ignores_padding() -> None:

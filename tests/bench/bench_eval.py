@@ -1,4 +1,5 @@
-"""Wall time of `evalrun --mode eval` over saved rows, and its ratio to the imports that it cannot do without.
+"""Wall time of `evalrun --mode eval` over saved rows, and its ratio to the imports that it cannot
+do without.
 
 python tests/bench/bench_eval.py [ROWS]     5,000 rows by default; best of five real processes each
 """
@@ -14,7 +15,18 @@ from pathlib import Path
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
 EVALRUN = [sys.executable, "-m", "evalrun"]
-IMPORT = ["--question", "question", "--gold", "gold", "--prediction", "solution", "--task", "gsm8k", "--model", "m"]
+IMPORT = [
+    "--question",
+    "question",
+    "--gold",
+    "gold",
+    "--prediction",
+    "solution",
+    "--task",
+    "gsm8k",
+    "--model",
+    "m",
+]
 
 
 def best_s(command: list[str], folder: Path) -> float:
@@ -40,10 +52,15 @@ def main() -> None:
                     "solution": f"{steps}\nA: {i if i % 3 else 1}",
                 }
                 file.write(json.dumps(row) + "\n")
-        subprocess.run([*EVALRUN, "import", "rows.jsonl", *IMPORT], cwd=folder, check=True, capture_output=True)
+        subprocess.run(
+            [*EVALRUN, "import", "rows.jsonl", *IMPORT], cwd=folder, check=True, capture_output=True
+        )
         scoring = best_s([*EVALRUN, "--mode", "eval", "--reuse", "latest"], folder)
         imports = best_s([sys.executable, "-c", "import hydra, pyarrow, numpy"], folder)
-    print(f"--mode eval on {ROWS} rows: {scoring:.2f} s, {scoring / imports:.1f} x `import hydra, pyarrow, numpy`")
+    print(
+        f"--mode eval on {ROWS} rows: {scoring:.2f} s, {scoring / imports:.1f} x `import hydra, "
+        "pyarrow, numpy`"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""Log-likelihoods over HTTP from a real vLLM server: 200 five-shot questions, letters and texts, against the plain way.
+"""Log-likelihoods over HTTP from a real vLLM server: 200 five-shot questions, letters and texts,
+against the plain way.
 
     python tests/bench/bench_http_likelihood.py [--shared DIR] [--questions 200] [--plain 16]
 
-Needs vllm (`make test-vllm` makes an environment with it) and the reference files. Ours is the backend
-openai_completions at concurrency 64. The plain way is what any client of /v1/completions can do: each prompt with its
-choice, `echo` and `logprobs`, 64 at once, and the tokens of the choice added up; it gets the first few questions only,
-and ours is timed on those too. Both start with an empty prefix cache. Printed: questions per second of each and their
-ratio; deviations, from the references (lm-evaluation-harness 0.4.13, float32) too; how many documents choose the same.
+Needs vllm (`make test-vllm` makes an environment with it) and the reference files. Ours is the
+backend openai_completions at concurrency 64. The plain way is what any client of /v1/completions
+can do: each prompt with its choice, `echo` and `logprobs`, 64 at once, and the tokens of the choice
+added up; it gets the first few questions only, and ours is timed on those too. Both start with an
+empty prefix cache. Printed: questions per second of each and their ratio; deviations, from the
+references (lm-evaluation-harness 0.4.13, float32) too; how many documents choose the same.
 """
 
 from __future__ import annotations
@@ -43,12 +45,16 @@ N_AT_ONCE = 64
 
 def forget(url: str) -> None:
     """Empty the server's prefix cache."""
-    urllib.request.urlopen(urllib.request.Request(f"{url}/reset_prefix_cache", method="POST"), timeout=60).close()
+    urllib.request.urlopen(
+        urllib.request.Request(f"{url}/reset_prefix_cache", method="POST"), timeout=60
+    ).close()
 
 
 def ours(url: str, asked: Sequence[Question], is_single_token: bool) -> tuple[float, Values]:
     """Seconds and values of the backend, the server's prefix cache empty at first."""
-    backend = OpenaiCompletionsBackend(ModelPlan("m", "openai_completions", base_url=url, concurrency=N_AT_ONCE))
+    backend = OpenaiCompletionsBackend(
+        ModelPlan("m", "openai_completions", base_url=url, concurrency=N_AT_ONCE)
+    )
     backend.check_scores(is_single_token)
     forget(url)
     return scored(backend, asked, is_single_token)
@@ -79,7 +85,11 @@ async def _echoed(url: str, asked: Sequence[Question]) -> Values:
             values[i, j] = (sum(own), own == tops)
 
         await asyncio.gather(
-            *(one(i, j, q.prompt, text) for i, q in enumerate(asked) for j, text in enumerate(q.continuations))
+            *(
+                one(i, j, q.prompt, text)
+                for i, q in enumerate(asked)
+                for j, text in enumerate(q.continuations)
+            )
         )
     return values
 
@@ -94,7 +104,9 @@ def plain(url: str, asked: Sequence[Question]) -> tuple[float, Values]:
 
 def main() -> None:
     """Start a server, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--plain", type=int, default=16)

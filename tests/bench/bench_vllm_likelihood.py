@@ -1,14 +1,17 @@
-"""Log-likelihoods by the backend vllm against the plain way, on one engine: 200 five-shot questions, letters and texts.
+"""Log-likelihoods by the backend vllm against the plain way, on one engine: 200 five-shot
+questions, letters and texts.
 
-    python tests/bench/bench_vllm_likelihood.py [--shared DIR] [--questions 200] [--plain 16] [--many 0] [--dtype TYPE]
+    python tests/bench/bench_vllm_likelihood.py [--shared DIR] [--questions 200] [--plain 16]
+    [--many 0] [--dtype TYPE]
 
-Needs vllm (`make test-vllm` makes an environment with it) and the reference files. The plain way asks the engine for
-`prompt_logprobs` of every choice, all of them at once; it is slow, so it gets the first few questions only, and ours is
-timed on those too. Both start with an empty prefix cache. Printed: questions per second of each and their ratio; the
-largest deviation between both, and from the references (lm-evaluation-harness 0.4.13, float32), and how many of the
-documents choose the same option. With `--many N`, N questions made of these follow: the peak memory of this process and
-the engine's, that of the first questions beside it. The references' model has its matrices rounded to bfloat16; so has
-this one.
+Needs vllm (`make test-vllm` makes an environment with it) and the reference files. The plain way
+asks the engine for `prompt_logprobs` of every choice, all of them at once; it is slow, so it gets
+the first few questions only, and ours is timed on those too. Both start with an empty prefix cache.
+Printed: questions per second of each and their ratio; the largest deviation between both, and from
+the references (lm-evaluation-harness 0.4.13, float32), and how many of the documents choose the
+same option. With `--many N`, N questions made of these follow: the peak memory of this process and
+the engine's, that of the first questions beside it. The references' model has its matrices rounded
+to bfloat16; so has this one.
 """
 
 from __future__ import annotations
@@ -70,10 +73,14 @@ def reference_model(folder: Path) -> None:
     AutoTokenizer.from_pretrained(source).save_pretrained(folder)
 
 
-def scored(backend: Backend, asked: Sequence[Question], is_single_token: bool) -> tuple[float, Values]:
+def scored(
+    backend: Backend, asked: Sequence[Question], is_single_token: bool
+) -> tuple[float, Values]:
     """Seconds and values of a backend; every row must be there."""
     requests = [
-        Loglikelihood(str(i), j, (Message("user", q.prompt),), text, is_single_token=is_single_token)
+        Loglikelihood(
+            str(i), j, (Message("user", q.prompt),), text, is_single_token=is_single_token
+        )
         for i, q in enumerate(asked)
         for j, text in enumerate(q.continuations)
     ]
@@ -89,7 +96,9 @@ def scored(backend: Backend, asked: Sequence[Question], is_single_token: bool) -
     return seconds, values
 
 
-def ours(backend: VllmBackend, asked: Sequence[Question], is_single_token: bool) -> tuple[float, Values]:
+def ours(
+    backend: VllmBackend, asked: Sequence[Question], is_single_token: bool
+) -> tuple[float, Values]:
     """Seconds and values of the backend, its prefix cache empty at first."""
     assert backend._llm.reset_prefix_cache()
     return scored(backend, asked, is_single_token)
@@ -101,7 +110,11 @@ def plain(backend: VllmBackend, asked: Sequence[Question]) -> tuple[float, Value
 
     encode = backend._rendering().tokenizer.encode
     prompts = [encode(q.prompt + text) for q in asked for text in q.continuations]
-    keys = [(i, j, len(encode(q.prompt))) for i, q in enumerate(asked) for j in range(len(q.continuations))]
+    keys = [
+        (i, j, len(encode(q.prompt)))
+        for i, q in enumerate(asked)
+        for j in range(len(q.continuations))
+    ]
     assert backend._llm.reset_prefix_cache()
     begun = time.perf_counter()
     given: list[Any] = [{"prompt_token_ids": ids} for ids in prompts]
@@ -129,20 +142,27 @@ def compared(found: Values, expected: Values) -> str:
     return f"deviation {worst:.1e}, argmax {equal}/{len(documents)}, greedy {greedy}/{len(found)}"
 
 
-def measure(name: str, asked: Sequence[Question], n_plain: int, ours: Way, plain: Way, what: str) -> None:
+def measure(
+    name: str, asked: Sequence[Question], n_plain: int, ours: Way, plain: Way, what: str
+) -> None:
     """Ours over all, ours and the plain way (what: its name) over the first few; printed."""
     expected: Values = {
-        (i, j): (q.logprobs[j], q.is_greedy[j]) for i, q in enumerate(asked) for j in range(len(q.logprobs))
+        (i, j): (q.logprobs[j], q.is_greedy[j])
+        for i, q in enumerate(asked)
+        for j in range(len(q.logprobs))
     }
     seconds, values = ours(asked)
-    print(f"{name}: {len(asked) / seconds:.2f} questions/s; against the references: {compared(values, expected)}")
+    print(
+        f"{name}: {len(asked) / seconds:.2f} questions/s; against the references: "
+        f"{compared(values, expected)}"
+    )
     few = asked[:n_plain]
     plain_s, plain_values = plain(few)
     few_s, few_values = ours(few)
     print(
-        f"{name}, {what}: {len(few) / plain_s:.2f} questions/s; ratio {plain_s / few_s:.1f} on the same "
-        f"{len(few)} questions, {plain_s / len(few) * len(asked) / seconds:.1f} on all {len(asked)}; "
-        f"both: {compared(few_values, plain_values)}; load {os.getloadavg()[0]:.1f}",
+        f"{name}, {what}: {len(few) / plain_s:.2f} questions/s; ratio {plain_s / few_s:.1f} on the "
+        f"same {len(few)} questions, {plain_s / len(few) * len(asked) / seconds:.1f} on all "
+        f"{len(asked)}; both: {compared(few_values, plain_values)}; load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
 
@@ -153,9 +173,15 @@ def peak_bytes() -> int:
     while pids:
         pid = pids.pop()
         folder = Path(f"/proc/{pid}")
-        (line,) = [row for row in (folder / "status").read_text().splitlines() if row.startswith("VmHWM")]
+        (line,) = [
+            row for row in (folder / "status").read_text().splitlines() if row.startswith("VmHWM")
+        ]
         found += int(line.split()[1]) * 1024
-        pids += [int(child) for task in folder.glob("task/*/children") for child in task.read_text().split()]
+        pids += [
+            int(child)
+            for task in folder.glob("task/*/children")
+            for child in task.read_text().split()
+        ]
     return found
 
 
@@ -165,7 +191,11 @@ def many_of(asked: Sequence[Question], n: int) -> list[Question]:
     for i in range(n):
         question = asked[i % len(asked)]
         head, _, last = question.prompt.rpartition("\n")
-        made.append(replace(question, prompt=f"{head} ({i // len(asked)})\n{last}") if i >= len(asked) else question)
+        made.append(
+            replace(question, prompt=f"{head} ({i // len(asked)})\n{last}")
+            if i >= len(asked)
+            else question
+        )
     return made
 
 
@@ -174,8 +204,8 @@ def measure_many(backend: VllmBackend, name: str, asked: Sequence[Question], n: 
     before = peak_bytes()
     seconds, _ = ours(backend, many_of(asked, n), name == "letters")
     print(
-        f"{name}: {n} questions: {n / seconds:.2f}/s; peak {before / 1e9:.2f} GB after {len(asked)}, "
-        f"{peak_bytes() / 1e9:.2f} GB after {n}",
+        f"{name}: {n} questions: {n / seconds:.2f}/s; peak {before / 1e9:.2f} GB after "
+        f"{len(asked)}, {peak_bytes() / 1e9:.2f} GB after {n}",
         flush=True,
     )
 
@@ -198,7 +228,9 @@ def is_ready(shared: Path) -> bool:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--plain", type=int, default=16)
@@ -209,14 +241,23 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         reference_model(Path(folder))
-        backend = VllmBackend(ModelPlan("m", "vllm", path=folder, dtype=options.dtype, max_model_len=LENGTH))
+        backend = VllmBackend(
+            ModelPlan("m", "vllm", path=folder, dtype=options.dtype, max_model_len=LENGTH)
+        )
         backend.start()
         try:
             print(f"dtype {backend.facts()['dtype']}, vllm {backend.facts()['engine_version']}")
             for name, file in files_of(options.shared):
                 asked = questions(file, options.questions)
                 way = partial(ours, backend, is_single_token=name == "letters")
-                measure(name, asked, options.plain, way, partial(plain, backend), "plain prompt_logprobs")
+                measure(
+                    name,
+                    asked,
+                    options.plain,
+                    way,
+                    partial(plain, backend),
+                    "plain prompt_logprobs",
+                )
                 if options.many:
                     measure_many(backend, name, asked, options.many)
         finally:

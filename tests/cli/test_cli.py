@@ -1,4 +1,6 @@
-"""The command line end to end in one process: exit codes, messages, dry runs, what is printed and what is written."""
+"""The command line end to end in one process: exit codes, messages, dry runs, what is printed
+and what is written.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,36 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 REFUSED: list[tuple[list[str], str]] = [
-    (["model=nope"], "There is no model 'nope' in model=nope. Did you mean 'openai'? Allowed: deploy, hf, openai,"),
-    (["task=gsm8"], "There is no task 'gsm8' in task=gsm8. Did you mean 'gsm8k'? Allowed: arc_challenge, "),
-    (["task=[gsm8k,demo_mat]"], "There is no task 'demo_mat' in task=[gsm8k,demo_mat]. Did you mean 'demo_math'?"),
+    (
+        ["model=nope"],
+        "There is no model 'nope' in model=nope. Did you mean 'openai'? Allowed: deploy, hf, "
+        "openai,",
+    ),
+    (
+        ["task=gsm8"],
+        "There is no task 'gsm8' in task=gsm8. Did you mean 'gsm8k'? Allowed: arc_challenge, ",
+    ),
+    (
+        ["task=[gsm8k,demo_mat]"],
+        "There is no task 'demo_mat' in task=[gsm8k,demo_mat]. Did you mean 'demo_math'?",
+    ),
     (
         ["suite=maths"],
-        "There is no suite 'maths' in suite=maths. Did you mean 'math'? Allowed: choices_generative, likelihood, math.",
+        "There is no suite 'maths' in suite=maths. Did you mean 'math'? Allowed: "
+        "choices_generative, likelihood, math.",
     ),
-    (["metric=acuracy"], "There is no metric 'acuracy' in metric=acuracy. Did you mean 'accuracy'?"),
+    (
+        ["metric=acuracy"],
+        "There is no metric 'acuracy' in metric=acuracy. Did you mean 'accuracy'?",
+    ),
     (["judge=none2"], "There is no judge 'none2' in judge=none2. Did you mean 'none'?"),
     (["summary=tabel"], "There is no summary 'tabel' in summary=tabel. Did you mean 'table'?"),
     (["-m", "model=hf,nope"], "There is no model 'nope' in model=hf,nope."),
     (["-m", "task=[gsm8k],[gsm8]"], "There is no task 'gsm8' in task=[gsm8k],[gsm8]."),
-    (["model.backend=hff"], "There is no backend 'hff' in model.backend of model smollm2. Did you mean 'hf'?"),
+    (
+        ["model.backend=hff"],
+        "There is no backend 'hff' in model.backend of model smollm2. Did you mean 'hf'?",
+    ),
     (
         ["model.temprature=1"],
         "There is no setting 'model.temprature' in the command line. Did you mean 'model.temper",
@@ -53,27 +72,38 @@ REFUSED: list[tuple[list[str], str]] = [
         ["tasks.gsm8k.limit=3"],
         "tasks.gsm8k.limit sets task gsm8k, which is not asked for: demo_math. Add task=gsm8k.",
     ),
-    (["tasks.gsm9k.limit=3"], "There is no task 'gsm9k' in tasks.gsm9k.limit. Did you mean 'gsm8k'?"),
+    (
+        ["tasks.gsm9k.limit=3"],
+        "There is no task 'gsm9k' in tasks.gsm9k.limit. Did you mean 'gsm8k'?",
+    ),
     (
         ["-m", "task=gsm8k,demo_math", "tasks.gsm8k.limit=3"],
         "tasks.gsm8k.limit sets task gsm8k, which is not asked for here",
     ),
-    (["metrics.accuracy.q=1"], "There is no parameter of metric 'accuracy' 'q'. Allowed: n, scorer."),
+    (
+        ["metrics.accuracy.q=1"],
+        "There is no parameter of metric 'accuracy' 'q'. Allowed: n, scorer.",
+    ),
     (["metric=pass@k"], "Metric pass@k of task demo_math needs k: how many answers are drawn."),
     (
         ["model.max_tokens=many"],
         "model.max_tokens=many: Value 'many' of type 'str' could not be converted to Integer.",
     ),
-    (["model.chat=rew"], "model.chat=rew: Invalid value 'rew', expected one of [auto, template, raw]."),
+    (
+        ["model.chat=rew"],
+        "model.chat=rew: Invalid value 'rew', expected one of [auto, template, raw].",
+    ),
     (["resume=perhaps"], "resume=perhaps: Value 'perhaps' is not a valid bool"),
     (
         ["seed=a=b"],
-        "seed=a=b cannot be read (mismatched input '=' expecting <EOF>). Put a value with special characters in",
+        "seed=a=b cannot be read (mismatched input '=' expecting <EOF>). Put a value with special "
+        "characters in",
     ),
     (["model.engine.x=[1"], "model.engine.x=[1 cannot be read"),
     (
         ["model.system=${"],
-        "no viable alternative at input '${'. ${NAME} stands for another setting; a plain one is written \\${.",
+        "no viable alternative at input '${'. ${NAME} stands for another setting; a plain one is "
+        "written \\${.",
     ),
     (
         ["model.system=${price}"],
@@ -93,16 +123,26 @@ REFUSED: list[tuple[list[str], str]] = [
     ),
     (
         ["-m", "limit=0,-1"],
-        "limit must be a positive integer; got 0.\nevalrun: limit must be a positive integer; got -1.",
+        "limit must be a positive integer; got 0.\nevalrun: limit must be a positive integer; got "
+        "-1.",
     ),
-    (["--dry-run", "--mode", "eval"], "--dry-run shows what would be asked; --mode eval asks nothing."),
+    (
+        ["--dry-run", "--mode", "eval"],
+        "--dry-run shows what would be asked; --mode eval asks nothing.",
+    ),
     (
         ["--config-dir", "nowhere"],
         "--config-dir nowhere is not a folder. It should hold task/NAME.yaml, model/NAME.yaml, ...",
     ),
     (["model=replay", "model.path=null"], "Model replay (backend replay) has no model.path."),
-    (["model=vllm_server", "model.base_url=null"], "Model vllm_server has no model.base_url. Say model.base_url="),
-    (["--mode", "eval"], "There are no saved predictions of this address in outputs: model smollm2, task demo_math."),
+    (
+        ["model=vllm_server", "model.base_url=null"],
+        "Model vllm_server has no model.base_url. Say model.base_url=",
+    ),
+    (
+        ["--mode", "eval"],
+        "There are no saved predictions of this address in outputs: model smollm2, task demo_math.",
+    ),
     (["--mode", "eval", "--reuse", "latest"], "--reuse latest: there is no run in outputs."),
     (["--resume"], "There is no run of this address to resume in outputs"),
     (["list", "taks"], "There is no list 'taks' in evalrun list. Did you mean 'tasks'?"),
@@ -110,7 +150,9 @@ REFUSED: list[tuple[list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "message"), REFUSED, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+@pytest.mark.parametrize(
+    ("words", "message"), REFUSED, ids=lambda v: " ".join(v) if isinstance(v, list) else ""
+)
 def test_a_fault_is_one_paragraph_and_writes_nothing(
     words: list[str], message: str, evalrun: Evalrun, tmp_path: Path
 ) -> None:
@@ -122,7 +164,9 @@ def test_a_fault_is_one_paragraph_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [["model=nope"], ["limit=0"], ["--modee"], ["model.max_tokens=x"]])
+@pytest.mark.parametrize(
+    "words", [["model=nope"], ["limit=0"], ["--modee"], ["model.max_tokens=x"]]
+)
 def test_debug_adds_the_trace(words: list[str], evalrun: Evalrun) -> None:
     ran = evalrun("--debug", *words)
     assert ran.code == 2
@@ -145,7 +189,12 @@ def test_every_flag_of_the_help_is_read() -> None:
     from evalrun.cli.help import HELP
     from evalrun.runs.arguments import FLAGS
 
-    shown = {word.strip(",") for line in HELP.splitlines() for word in line.split() if word.startswith("--")}
+    shown = {
+        word.strip(",")
+        for line in HELP.splitlines()
+        for word in line.split()
+        if word.startswith("--")
+    }
     assert {flag for flag in shown if flag in FLAGS} >= {
         "--mode",
         "--reuse",
@@ -154,7 +203,8 @@ def test_every_flag_of_the_help_is_read() -> None:
         "--dry-run",
         "--cfg",
     }
-    assert shown - set(FLAGS) == {"--question", "--gold", "--prediction", "--task", "--model"}  # of `evalrun import`
+    # of `evalrun import`
+    assert shown - set(FLAGS) == {"--question", "--gold", "--prediction", "--task", "--model"}
 
 
 def test_cfg_prints_and_runs_nothing(small: Bench, evalrun: Evalrun, tmp_path: Path) -> None:
@@ -184,10 +234,12 @@ def test_lists(evalrun: Evalrun) -> None:
     assert re.search(r"^  demo_math +40 arithmetic", evalrun("list", "tasks").out, re.M)
 
 
-# ---- dry runs -------------------------------------------------------------------------------------------------
+# ---- dry runs ------------------------------------------------------------------------------------
 
 
-def test_dry_run_shows_all_and_writes_nothing(small: Bench, evalrun: Evalrun, tmp_path: Path) -> None:
+def test_dry_run_shows_all_and_writes_nothing(
+    small: Bench, evalrun: Evalrun, tmp_path: Path
+) -> None:
     before = snapshot(tmp_path)
     ran = evalrun(*small.words("--dry-run", "task=gsm8k@k=2&n=3"))
     assert (ran.code, ran.err) == (0, "")
@@ -212,7 +264,12 @@ def test_dry_run_shows_all_and_writes_nothing(small: Bench, evalrun: Evalrun, tm
 def test_dry_run_sends_nothing(small: Bench, evalrun: Evalrun, tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     with mock() as server:
-        words = ["model=vllm_server", f"model.base_url={server.url}/v1", "task=gsm8k", f"dataset.path={small.data}"]
+        words = [
+            "model=vllm_server",
+            f"model.base_url={server.url}/v1",
+            "task=gsm8k",
+            f"dataset.path={small.data}",
+        ]
         ran = evalrun("--dry-run", *words)
         assert ran.code == 0, ran.err
         assert "requests: 2 answers in all. Nothing was sent or written." in ran.out
@@ -222,13 +279,18 @@ def test_dry_run_sends_nothing(small: Bench, evalrun: Evalrun, tmp_path: Path) -
     assert set(snapshot(tmp_path)) > set(before)
 
 
-# ---- what the names of numbers are ----------------------------------------------------------------------------
+# ---- what the names of numbers are ---------------------------------------------------------------
 
 
 def test_display_names_keep_the_order_given(small: Bench, evalrun: Evalrun, tmp_path: Path) -> None:
     assert evalrun(*small.words("num_return_sequences=3")).code == 0
     shown = values_of(run_folders(tmp_path)[-1])
-    assert shown == {"accuracy": pytest.approx(1 / 3), "pass@3": 0.5, "cons@3": 0.5, "avg@3": pytest.approx(1 / 3)}
+    assert shown == {
+        "accuracy": pytest.approx(1 / 3),
+        "pass@3": 0.5,
+        "cons@3": 0.5,
+        "avg@3": pytest.approx(1 / 3),
+    }
     for word, name, value in (
         ("metric=pass@k:n=3&k=2", "pass@k:n=3&k=2", 0.5),
         ("metric=pass@k:k=2&n=3", "pass@k:k=2&n=3", 0.5),
@@ -247,13 +309,14 @@ def test_a_list_of_k_gives_one_number_each(small: Bench, evalrun: Evalrun, tmp_p
     }  # fmt: skip
 
 
-# ---- stopping -------------------------------------------------------------------------------------------------
+# ---- stopping ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("codes", "code"),
     [
-        ([], 0), ([0, 0], 0), ([0, 3], 3), ([3, 2], 2), ([2, 1, 3], 1), ([0, 130], 130), ([1, 143], 143),
+        ([], 0), ([0, 0], 0), ([0, 3], 3), ([3, 2], 2), ([2, 1, 3], 1), ([0, 130], 130),
+        ([1, 143], 143),
         ([143, 130], 130),
     ],
 )  # fmt: skip
@@ -288,7 +351,11 @@ def test_an_internal_fault_is_1_and_asks_for_debug(
 def test_sigterm_is_143(small: Bench, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "evalrun", *small.words("model.engine.delay_s=30")]
     process = subprocess.Popen(
-        words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        words,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert process.stderr is not None
     for line in process.stderr:
@@ -300,14 +367,18 @@ def test_sigterm_is_143(small: Bench, tmp_path: Path) -> None:
     assert "Stopped by SIGTERM." in rest
 
 
-# ---- the shell ------------------------------------------------------------------------------------------------
+# ---- the shell -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("evalrun model=", ["model=deploy", "model=hf", "model=openai", "model=openai_completions", "model=qwen",
-                            "model=replay", "model=smollm2", "model=vllm", "model=vllm_completions", "model=vllm_server"]),
+        ("evalrun model=", ["model=deploy", "model=hf", "model=openai", (
+            "model=openai_completions"
+        ), "model=qwen",
+                            "model=replay", "model=smollm2", "model=vllm", (
+                                "model=vllm_completions"
+                            ), "model=vllm_server"]),
         ("evalrun task=gs", ["task=gsm8k"]),
         ("evalrun task=[gs", ["task=[gsm8k"]),
         ("evalrun task=[gsm8k,de", ["task=[gsm8k,demo_math"]),
@@ -318,12 +389,17 @@ def test_sigterm_is_143(small: Bench, tmp_path: Path) -> None:
         ("evalrun --cfg ", ["all", "hydra", "job"]),
         ("evalrun --limit 3 --dry-run model=replay model.top", ["model.top_k=", "model.top_p="]),
         ("evalrun 'task=gsm8k@k=2&n=8' num", ["num_return_sequences="]),
-        ("evalrun task=gsm8k tasks.gsm8k.fewshot.s", ["tasks.gsm8k.fewshot.seed=", "tasks.gsm8k.fewshot.split="]),
+        ("evalrun task=gsm8k tasks.gsm8k.fewshot.s", ["tasks.gsm8k.fewshot.seed=", (
+            "tasks.gsm8k.fewshot.split="
+        )]),
         ("evalrun foo=1 model.temp", []),
     ],
 )  # fmt: skip
 def test_completion(
-    line: str, offered: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    line: str,
+    offered: list[str],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COMP_LINE", line)
     monkeypatch.setenv("COMP_POINT", str(len(line)))
@@ -336,7 +412,7 @@ def test_completion_is_installed(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out.rstrip().endswith("hydra_bash_completion evalrun")
 
 
-# ---- speed ----------------------------------------------------------------------------------------------------
+# ---- speed ---------------------------------------------------------------------------------------
 
 HEAVY = ("torch", "vllm", "transformers", "datasets", "pandas", "scipy.stats", "aiohttp")
 
@@ -345,17 +421,25 @@ def loaded_after(words: list[str], folder: Path) -> tuple[int, set[str]]:
     """(exit code, heavy modules that were imported) of one command in a process of its own."""
     code = (
         "import sys, json; from evalrun.cli import main; code = main(json.loads(sys.argv[1]));"
-        "print('MODULES', code, *[m for m in json.loads(sys.argv[2]) if m in sys.modules], file=sys.stderr)"
+        "print('MODULES', code, *[m for m in json.loads(sys.argv[2]) if m in sys.modules], "
+        "file=sys.stderr)"
     )
     words = [sys.executable, "-c", code, json.dumps(words), json.dumps(HEAVY)]
     ran = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
+        words,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
     )
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("MODULES")]
     return int(line.split()[1]), set(line.split()[2:])
 
 
-def test_eval_loads_no_backend_and_no_data_library(small: Bench, evalrun: Evalrun, tmp_path: Path) -> None:
+def test_eval_loads_no_backend_and_no_data_library(
+    small: Bench, evalrun: Evalrun, tmp_path: Path
+) -> None:
     assert evalrun(*small.words("--mode", "infer", "num_return_sequences=3")).code == 0
     code, heavy = loaded_after(["--mode", "eval", "--reuse", "latest"], tmp_path)
     assert (code, heavy) == (0, set())
@@ -367,6 +451,8 @@ def test_help_loads_nothing(tmp_path: Path) -> None:
     code = "import sys; from evalrun.cli import main; main(['--help']);"
     code += f"print([m for m in sys.modules if m.split('.')[0] in {names}])"
     began = time.perf_counter()
-    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     print(f"evalrun --help: {time.perf_counter() - began:.2f} s")
     assert ran.stdout.splitlines()[-1] == "[]"

@@ -1,7 +1,8 @@
-"""Every command of README and of the main job, through the real entry point: it composes, and it runs.
+"""Every command of README and of the main job, through the real entry point: it composes, and it
+runs.
 
-Where a line needs an engine or a server, a saved model stands in under another name; data of the hub are local folders of
-their names.
+Where a line needs an engine or a server, a saved model stands in under another name; data of the
+hub are local folders of their names.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ EVALRUN = str(Path(sys.executable).with_name("evalrun"))
 
 # The command lines that the main job is defined by; ... is any name.
 MAIN_JOB = """
-evalrun model=smollm2 task=demo_math                 # embedded default: a real model on a laptop's CPU, no network
+evalrun model=smollm2 task=demo_math                 # embedded: a real model on a laptop's CPU
 evalrun model=qwen task=gsm8k                        # vLLM, Hugging Face hub
 evalrun model=vllm_server task=gsm8k model.base_url=http://127.0.0.1:8000/v1
 evalrun --mode infer model=... task=...
 evalrun --mode eval  model=... task=...              # finds the run by its address
-evalrun --mode eval  --reuse latest 'metric=[exact_match,pass@k:k=1&n=2]'     # saved predictions, other metrics
+evalrun --mode eval  --reuse latest 'metric=[exact_match,pass@k:k=1&n=2]'     # other metrics
 evalrun --mode viz   --reuse latest                  # summary again
-evalrun -m model=smollm2,qwen task=demo_math,gsm8k   # Hydra sweep, engines loaded once, one joint summary at the end
+evalrun -m model=smollm2,qwen task=demo_math,gsm8k   # sweep, engines loaded once, joint summary
 evalrun --dry-run model=... task=...                 # plan, request count, one rendered prompt
 evalrun model=... 'task=gsm8k@k=2&n=8'               # LightEval's task string
 evalrun model=... 'task=[gsm8k,demo_math]'
@@ -49,7 +50,9 @@ def readme_blocks() -> list[list[str]]:
     """The lines that start with `evalrun ` in each fenced block of README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.M | re.S)
-    lines = [[line for line in block.splitlines() if line.startswith("evalrun ")] for block in blocks]
+    lines = [
+        [line for line in block.splitlines() if line.startswith("evalrun ")] for block in blocks
+    ]
     return [block for block in lines if block]
 
 
@@ -67,11 +70,13 @@ COMPOSED = [words for words in LINES if words[0] not in COMMANDS]
 def run(folder: Path, *words: str) -> Ran:
     """The console script in `folder`, offline."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
-    ran = subprocess.run([EVALRUN, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [EVALRUN, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-# ---- every line composes as it stands -------------------------------------------------------------------------
+# ---- every line composes as it stands ------------------------------------------------------------
 
 
 def combinations(words: list[str]) -> list[list[str]]:
@@ -96,7 +101,7 @@ def test_line_composes(words: tuple[str, ...], tmp_path: Path, evalrun: Evalrun)
     assert [path.name for path in tmp_path.iterdir()] == ["DIR"]
 
 
-# ---- every line runs ------------------------------------------------------------------------------------------
+# ---- every line runs -----------------------------------------------------------------------------
 
 
 def answers_for(questions: list[dict[str, str]], n: int) -> str:
@@ -105,43 +110,68 @@ def answers_for(questions: list[dict[str, str]], n: int) -> str:
     for number, row in enumerate(questions):
         for i in range(n):
             right = row["answer"].rpartition("#### ")[2]
-            text = "The answer is 999999." if number % 3 == 0 and i % 2 else f"The answer is {right}."
+            text = (
+                "The answer is 999999." if number % 3 == 0 and i % 2 else f"The answer is {right}."
+            )
             lines.append(json.dumps({"query": row["question"], "index": i, "text": text}))
     return "\n".join(lines) + "\n"
 
 
 def write_hub_rows(folder: Path) -> str:
-    """A few rows of the log-likelihood tasks where their names on the hub would be folders; saved replies to them."""
+    """A few rows of the log-likelihood tasks where their names on the hub would be folders;
+    saved replies to them.
+    """
     quiz = [
-        {"question": f"What is {i} + 1?", "choices": ["0", f"{i + 1}", "99", "100"], "answer": 1} for i in range(6)
+        {"question": f"What is {i} + 1?", "choices": ["0", f"{i + 1}", "99", "100"], "answer": 1}
+        for i in range(6)
     ]
     subjects = yaml.safe_load((ROOT / "tasks_yaml/task/mmlu.yaml").read_text("utf-8"))["subsets"]
-    labelled = {"question": "What is 5 + 1?", "choices": {"text": ["6", "7"], "label": ["A", "B"]}, "answerKey": "A"}
-    scene = {"activity_label": "Baking", "ctx_a": "A baker kneads.", "ctx_b": "he", "endings": ["rests.", "flies."]}
+    labelled = {
+        "question": "What is 5 + 1?",
+        "choices": {"text": ["6", "7"], "label": ["A", "B"]},
+        "answerKey": "A",
+    }
+    scene = {
+        "activity_label": "Baking",
+        "ctx_a": "A baker kneads.",
+        "ctx_b": "he",
+        "endings": ["rests.", "flies."],
+    }
     files: dict[str, list[dict[str, Any]]] = {
         "MMLU.jsonl": quiz,
         **{f"cais/mmlu/{subject}/dev.jsonl": quiz[:5] for subject in subjects},
         **{f"cais/mmlu/{subject}/test.jsonl": quiz[5:] for subject in subjects},
         "allenai/ai2_arc/ARC-Challenge/test.jsonl": [labelled],
         "Rowan/hellaswag/validation.jsonl": [{**scene, "label": "0"}],
-        "EleutherAI/wikitext_document_level/wikitext-2-raw-v1/test.jsonl": [{"page": "A page of text."}],
+        "EleutherAI/wikitext_document_level/wikitext-2-raw-v1/test.jsonl": [
+            {"page": "A page of text."}
+        ],
     }
     for name, rows in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     asked = [*(row["question"] for row in quiz), "Baking: A baker kneads. He"]
-    saved = [{"query": q, "kind": "loglikelihood", "index": i, "logprob": -1.0 - i} for q in asked for i in range(4)]
+    saved = [
+        {"query": q, "kind": "loglikelihood", "index": i, "logprob": -1.0 - i}
+        for q in asked
+        for i in range(4)
+    ]
     saved.append({"query": "A page of text.", "kind": "rolling", "index": 0, "logprob": -9.0})
     return "".join(json.dumps(row) + "\n" for row in saved)
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two saved models, a local copy of a hub dataset, and a file with predictions of others."""
+    """A folder with two saved models, a local copy of a hub dataset, and a file with predictions
+    of others.
+    """
     folder = tmp_path_factory.mktemp("world")
     text = (ROOT / "evalrun/tasks/data/demo_math.jsonl").read_text(encoding="utf-8")
     demo = [json.loads(line) for line in text.splitlines()]
-    hub = [{"question": f"What is {q} + {q}?", "answer": f"{q} + {q} = {2 * q}\n#### {2 * q}"} for q in range(5)]
+    hub = [
+        {"question": f"What is {q} + {q}?", "answer": f"{q} + {q} = {2 * q}\n#### {2 * q}"}
+        for q in range(5)
+    ]
     place = folder / "openai" / "gsm8k" / "main"
     place.mkdir(parents=True)
     for split in ("train", "test"):
@@ -158,19 +188,30 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stand_in(words: list[str]) -> list[str]:
-    """The same command with saved models for engines; a first answer set gets the samples that later lines score."""
+    """The same command with saved models for engines; a first answer set gets the samples that
+    later lines score.
+    """
     found = []
     for word in words:
         key, _, value = word.partition("=")
         if key == "model":
-            word = "model=" + ",".join({"qwen": "two"}.get(name, "one") for name in value.split(","))
+            word = "model=" + ",".join(
+                {"qwen": "two"}.get(name, "one") for name in value.split(",")
+            )
         if word == "dataset.path=FILE.jsonl" and "task=mmlu_cloze" in words:
             word = "dataset.path=MMLU.jsonl"
-        if key not in ("model.base_url", "model.path", "model.repo", "model.weights") and word != "task=...":
+        if (
+            key not in ("model.base_url", "model.path", "model.repo", "model.weights")
+            and word != "task=..."
+        ):
             found.append("latest" if word == "RUN" else word)
     if "--mode" in words and "infer" in words:
         found.append("num_return_sequences=2")
-    return found if "--config-dir" in found or words[0] in COMMANDS else [*found, "--config-dir", "DIR"]
+    return (
+        found
+        if "--config-dir" in found or words[0] in COMMANDS
+        else [*found, "--config-dir", "DIR"]
+    )
 
 
 SHOWN = {
@@ -187,7 +228,9 @@ SHOWN = {
 
 @pytest.mark.parametrize("block", [*readme_blocks(), MAIN_LINES], ids=lambda block: block[0][:60])
 def test_block_runs(block: list[str], world: Path) -> None:
-    """The lines of a block one after another in one folder, as somebody who reads it would type them."""
+    """The lines of a block one after another in one folder, as somebody who reads it would type
+    them.
+    """
     shutil.rmtree(world / "outputs", ignore_errors=True)
     for line in block:
         ran = run(world, *stand_in(words_of(line)))
@@ -201,8 +244,18 @@ def test_block_runs(block: list[str], world: Path) -> None:
 def test_readme_shows_the_main_job() -> None:
     """Each kind of command of the main job stands in README too."""
     shown = "\n".join(line for block in readme_blocks() for line in block)
-    signs = ("--mode infer", "--mode eval", "--mode viz", "--reuse latest", "-m model=", "--dry-run", "@k=2&n=8")
-    assert [sign for sign in (*signs, "suite=", "import FILE", "model.base_url=") if sign not in shown] == []
+    signs = (
+        "--mode infer",
+        "--mode eval",
+        "--mode viz",
+        "--reuse latest",
+        "-m model=",
+        "--dry-run",
+        "@k=2&n=8",
+    )
+    assert [
+        sign for sign in (*signs, "suite=", "import FILE", "model.base_url=") if sign not in shown
+    ] == []
 
 
 def test_readme_links_lead_somewhere() -> None:
@@ -211,11 +264,15 @@ def test_readme_links_lead_somewhere() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-# ---- the log-likelihood tasks of docs/tasks.md, end to end -----------------------------------------------------
+# ---- the log-likelihood tasks of docs/tasks.md, end to end ---------------------------------------
 
-# How likely saved models found each choice, or the text: by question, or by id where no context holds the question.
+# How likely saved models found each choice, or the text: by question, or by id where no context
+# holds the question.
 LOGPROBS: dict[str, dict[str, tuple[float, ...]]] = {
-    "bird_letters": {"Which bird cannot fly?": (-1.0, -2.0, -3.0), "Which bird dives?": (-1.5, -2.5)},
+    "bird_letters": {
+        "Which bird cannot fly?": (-1.0, -2.0, -3.0),
+        "Which bird dives?": (-1.5, -2.5),
+    },
     "gaps": {"ann": (-3.0, -4.0), "cup": (-5.0, -4.5)},
     "pages": {"A hare runs 3.5 km.": (-12.0,), "It sleeps, then it runs.": (-8.0,)},
 }
@@ -230,24 +287,31 @@ LOGPROBS: dict[str, dict[str, tuple[float, ...]]] = {
         ("pages", {"word_perplexity": math.exp(20 / 15), "bits_per_byte": 20 / 50 / math.log(2)}),
     ],
 )
-def test_likelihood_task_of_the_page(task: str, values: dict[str, float], tmp_path: Path, evalrun: Evalrun) -> None:
+def test_likelihood_task_of_the_page(
+    task: str, values: dict[str, float], tmp_path: Path, evalrun: Evalrun
+) -> None:
     page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
     for name, text in re.findall(r"^```\w+ (\S+)\n(.*?)^```$", page, re.M | re.S):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    kind, key = ("rolling" if task == "pages" else "loglikelihood"), ("doc_id" if task == "gaps" else "query")
+    kind, key = (
+        ("rolling" if task == "pages" else "loglikelihood"),
+        ("doc_id" if task == "gaps" else "query"),
+    )
     rows = [
         {key: name, "kind": kind, "index": i, "logprob": logprob}
         for name, logprobs in LOGPROBS[task].items()
         for i, logprob in enumerate(logprobs)
     ]
     (tmp_path / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ran = evalrun("--config-dir", "mytasks", "model=replay", "model.path=scores.jsonl", f"task={task}")
+    ran = evalrun(
+        "--config-dir", "mytasks", "model=replay", "model.path=scores.jsonl", f"task={task}"
+    )
     assert ran.code == 0, ran.err
     assert values_of(run_folders(tmp_path)[0]) == pytest.approx(values)
 
 
-# ---- evalrun.results ------------------------------------------------------------------------------------------
+# ---- evalrun.results -----------------------------------------------------------------------------
 
 
 def test_results_is_the_table_of_a_run(tmp_path: Path, evalrun: Evalrun) -> None:

@@ -1,4 +1,6 @@
-"""What docs/ says is what the code does: the tables of format.md, and every file and command of tasks.md."""
+"""What docs/ says is what the code does: the tables of format.md, and every file and command of
+tasks.md.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ TASKS = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
 
 
 def table(title: str, text: str = FORMAT) -> list[list[str]]:
-    """The rows of the table whose header begins with `| title |` (after `## `: of that section), cells stripped."""
+    """The rows of the table whose header begins with `| title |` (after `## `: of that section),
+    cells stripped.
+    """
     if title.startswith("## "):
         text, title = text.partition(f"\n{title}\n")[2], "column"
     body = text.partition(f"\n| {title} |")[2]
@@ -66,7 +70,14 @@ def test_columns_are_described_in_order_with_their_types(section: str, schema: o
 @pytest.mark.parametrize(
     ("title", "names"),
     [
-        ("header", [f.name for f in fields(Record) if f.name not in ("counts", "estimates", "consistency")]),
+        (
+            "header",
+            [
+                f.name
+                for f in fields(Record)
+                if f.name not in ("counts", "estimates", "consistency")
+            ],
+        ),
         ("counts", [f.name for f in fields(Counts)]),
         ("estimate", [f.name for f in fields(Estimate)]),
         ("consistency", [f.name for f in fields(Consistency)]),
@@ -81,7 +92,9 @@ def test_names_are_described(title: str, names: list[str]) -> None:
 
 
 def test_states_are_described() -> None:
-    assert [status.value for status in Status] == re.findall(r"`(\w+)`", table("## Predictions, row version 1")[4][2])
+    assert [status.value for status in Status] == re.findall(
+        r"`(\w+)`", table("## Predictions, row version 1")[4][2]
+    )
     (row,) = [row for row in table("## Verdicts") if row[0] == "`state`"]
     assert {state.value for state in State} == set(re.findall(r"`(\w+)`", row[2]))
 
@@ -91,7 +104,10 @@ def test_tree_of_a_run_is_described(tmp_path: Path, evalrun: Evalrun) -> None:
     assert evalrun(*write_bench(tmp_path, ["1"]).words()).code == 0
     (run,) = run_folders(tmp_path)
     paths = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
-    made = {re.sub(r"\d{8}_\d{6}(_\d+)?", "TIME", path.replace("replay/gsm8k", "MODEL/TASK")) for path in paths}
+    made = {
+        re.sub(r"\d{8}_\d{6}(_\d+)?", "TIME", path.replace("replay/gsm8k", "MODEL/TASK"))
+        for path in paths
+    }
     lines = FORMAT.partition("```\n")[2].partition("```")[0].splitlines()[1:]
     described = {re.sub(r"\d{8}_\d{6}(_\d+)?", "TIME", line.split()[0]) for line in lines}
     described |= {"logs/eval/MODEL/TASK.out", "summary/summary_TIME.md", "summary/summary_TIME.txt"}
@@ -109,7 +125,7 @@ def test_every_key_of_a_task_is_described() -> None:
     assert sorted(described) == sorted(wanted)
 
 
-# ---- tasks.md -------------------------------------------------------------------------------------------------
+# ---- tasks.md ------------------------------------------------------------------------------------
 
 ANSWERS = {
     "France": "Paris", "Peru": "Lima", "Kenya": "Mombasa", "Japan": " Tokyo\n",
@@ -119,7 +135,9 @@ ANSWERS = {
 
 @pytest.fixture
 def page(tmp_path: Path, evalrun: Evalrun) -> Evalrun:
-    """The command line in a folder with every file that tasks.md shows; saved answers stand in for the model."""
+    """The command line in a folder with every file that tasks.md shows; saved answers stand in
+    for the model.
+    """
     for name, text in re.findall(r"^```\w+ (\S+)\n(.*?)^```$", TASKS, re.M | re.S):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -162,9 +180,15 @@ def test_tasks_of_the_page_score_as_it_says(
 def test_prompts_of_the_page(page: Evalrun) -> None:
     words = ["--config-dir", "mytasks", "--dry-run", "model=replay", "model.path=answers.jsonl"]
     birds = page(*words, "task=birds").out
-    assert "Which bird cannot fly?\\nA. kiwi\\nB. swift\\nC. gull\\nAnswer with the text of the option:" in birds
+    assert (
+        "Which bird cannot fly?\\nA. kiwi\\nB. swift\\nC. gull\\nAnswer with the text of the "
+        "option:" in birds
+    )
     shots = page(*words, "task=capitals|2").out
-    assert "capital of Peru? Answer with its name alone. Lima\\n\\nWhat is the capital of Kenya?" in shots
+    assert (
+        "capital of Peru? Answer with its name alone. Lima\\n\\nWhat is the capital of Kenya?"
+        in shots
+    )
     assert shots.count("What is the capital of") == 3
     areas = page(*words, "task=geography").out
     assert "task geography:Asia," in areas
@@ -181,18 +205,29 @@ def test_prompts_of_the_page(page: Evalrun) -> None:
         (("exact_match: {}", "exact_mach: {}"), "exact_match"),
     ],
 )
-def test_mistake_in_a_task_file_is_named(change: tuple[str, str], said: str, page: Evalrun, tmp_path: Path) -> None:
+def test_mistake_in_a_task_file_is_named(
+    change: tuple[str, str], said: str, page: Evalrun, tmp_path: Path
+) -> None:
     """Each is exit 2 before anything is asked, with what would be right."""
     file = tmp_path / "mytasks/task/capitals.yaml"
     file.write_text(file.read_text().replace(*change))
-    ran = page("--config-dir", "mytasks", "model=replay", "model.path=answers.jsonl", "task=capitals")
+    ran = page(
+        "--config-dir", "mytasks", "model=replay", "model.path=answers.jsonl", "task=capitals"
+    )
     assert ran.code == 2
     assert said in ran.err
     assert not (tmp_path / "outputs").exists()
 
 
 def test_a_filter_is_set_key_by_key_or_as_a_mapping(page: Evalrun) -> None:
-    words = ["--config-dir", "mytasks", "model=replay", "model.path=answers.jsonl", "task=capitals", "--dry-run"]
+    words = [
+        "--config-dir",
+        "mytasks",
+        "model=replay",
+        "model.path=answers.jsonl",
+        "task=capitals",
+        "--dry-run",
+    ]
     ran = page(*words, "dataset.filter={continent: [Asia]}")
     assert (ran.code, ran.out) == (0, page(*words, "dataset.filter.continent=[Asia]").out)
     ran = page(*words, "dataset.filter=Asia")
@@ -201,8 +236,17 @@ def test_a_filter_is_set_key_by_key_or_as_a_mapping(page: Evalrun) -> None:
 
 
 def test_a_name_that_exists_twice_is_refused(page: Evalrun, tmp_path: Path) -> None:
-    (tmp_path / "mytasks/task/gsm8k.yaml").write_text("# @package tasks.gsm8k\ndefaults: [/task_schema@_here_]\n")
-    ran = page("--config-dir", "mytasks", "--dry-run", "model=replay", "model.path=answers.jsonl", "task=gsm8k")
+    (tmp_path / "mytasks/task/gsm8k.yaml").write_text(
+        "# @package tasks.gsm8k\ndefaults: [/task_schema@_here_]\n"
+    )
+    ran = page(
+        "--config-dir",
+        "mytasks",
+        "--dry-run",
+        "model=replay",
+        "model.path=answers.jsonl",
+        "task=gsm8k",
+    )
     assert ran.code == 2
     assert "gsm8k exists twice" in ran.err
 

@@ -27,10 +27,17 @@ ROWS = [
 
 
 def write_solutions(folder: Path) -> Path:
-    """A file shaped like the published GSM8K solution sets: nested columns, names that begin with digits."""
+    """A file shaped like the published GSM8K solution sets: nested columns, names that begin
+    with digits.
+    """
     path = folder / "solutions.jsonl"
     rows = [
-        {"question": q, "ground_truth": g, "6b_small": {"solution": a}, "175b_verification": {"solution": b}}
+        {
+            "question": q,
+            "ground_truth": g,
+            "6b_small": {"solution": a},
+            "175b_verification": {"solution": b},
+        }
         for q, g, a, b in ROWS
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -39,9 +46,20 @@ def write_solutions(folder: Path) -> Path:
 
 def words(path: Path, prediction: str, model: str, *more: str) -> list[str]:
     return [
-        "import", str(path), "--question", "question", "--gold", "ground_truth", "--prediction", prediction,
-        "--task", "gsm8k", "--model", model, *more,
-    ]  # fmt: skip
+        "import",
+        str(path),
+        "--question",
+        "question",
+        "--gold",
+        "ground_truth",
+        "--prediction",
+        prediction,
+        "--task",
+        "gsm8k",
+        "--model",
+        model,
+        *more,
+    ]
 
 
 def run_of(folder: Path) -> Path:
@@ -58,7 +76,8 @@ def test_nested_columns_of_two_models(evalrun: Evalrun, tmp_path: Path) -> None:
             f"3 documents x 1 samples of model {model}, task gsm8k: outputs/{run.name}\n"
             f"score them: evalrun --mode eval --reuse outputs/{run.name}\n"
         )
-        scored = evalrun(*re.findall(r"evalrun (--mode .*)", ran.out)[0].split())  # the command that was shown
+        # the command that was shown
+        scored = evalrun(*re.findall(r"evalrun (--mode .*)", ran.out)[0].split())
         assert scored.code == 0, scored.err
         assert values_of(run) == {"accuracy": pytest.approx(accuracy)}
         assert model in scored.out
@@ -81,7 +100,12 @@ def test_several_columns_are_samples(evalrun: Evalrun, tmp_path: Path) -> None:
 def test_rows_that_share_an_id_are_samples(evalrun: Evalrun, tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     rows: list[dict[str, Any]] = [
-        {"question": f"q{q}", "ground_truth": str(q), "uid": f"doc{q}", "reply": {"text": str(q if right else 99)}}
+        {
+            "question": f"q{q}",
+            "ground_truth": str(q),
+            "uid": f"doc{q}",
+            "reply": {"text": str(q if right else 99)},
+        }
         for right in (True, False, True)
         for q in range(3)
     ]
@@ -89,7 +113,9 @@ def test_rows_that_share_an_id_are_samples(evalrun: Evalrun, tmp_path: Path) -> 
     ran = evalrun(*words(path, "reply.text", "m", "--id", "uid"))
     assert ran.code == 0, ran.err
     run = run_of(tmp_path)
-    assert [(r.doc_id, r.index) for r in rows_of(run, "m")] == [(f"doc{q}", i) for q in range(3) for i in range(3)]
+    assert [(r.doc_id, r.index) for r in rows_of(run, "m")] == [
+        (f"doc{q}", i) for q in range(3) for i in range(3)
+    ]
     assert evalrun("--mode", "eval", "--reuse", "latest").code == 0
     assert values_of(run)["avg@3"] == pytest.approx(2 / 3)
     assert values_of(run)["cons@3"] == 1.0
@@ -112,7 +138,10 @@ def as_parquet(path: Path, rows: Sequence[dict[str, str | None]]) -> None:
 
 @pytest.mark.parametrize(("name", "write"), [("s.csv", as_csv), ("s.parquet", as_parquet)])
 def test_tables(
-    evalrun: Evalrun, tmp_path: Path, name: str, write: Callable[[Path, Sequence[dict[str, str | None]]], None]
+    evalrun: Evalrun,
+    tmp_path: Path,
+    name: str,
+    write: Callable[[Path, Sequence[dict[str, str | None]]], None],
 ) -> None:
     write(tmp_path / name, [{"question": q, "ground_truth": g, "007": a} for q, g, a, _ in ROWS])
     assert evalrun(*words(tmp_path / name, "007", "org/model:v1")).code == 0
@@ -125,7 +154,10 @@ def test_tables(
 def test_no_answer_is_an_answer(evalrun: Evalrun, tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     texts = ["<think>hm</think>A: 0", None, ""]
-    rows = [{"question": f"q{i}", "ground_truth": str(i), "answer": text} for i, text in enumerate(texts)]
+    rows = [
+        {"question": f"q{i}", "ground_truth": str(i), "answer": text}
+        for i, text in enumerate(texts)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert evalrun(*words(path, "answer", "m")).code == 0
     assert [(r.text, r.reasoning, r.status) for r in rows_of(run_of(tmp_path), "m")] == [
@@ -156,9 +188,14 @@ def test_faults_are_one_paragraph(
 ) -> None:
     path = write_solutions(tmp_path)
     given = {
-        "file": str(path), "--question": "question", "--gold": "ground_truth", "--prediction": "6b_small.solution",
-        "--task": "gsm8k", "--model": "m", **change,
-    }  # fmt: skip
+        "file": str(path),
+        "--question": "question",
+        "--gold": "ground_truth",
+        "--prediction": "6b_small.solution",
+        "--task": "gsm8k",
+        "--model": "m",
+        **change,
+    }
     file = given.pop("file")
     ran = evalrun("import", file, *[word for pair in given.items() for word in pair])
     assert ran.code == 2
@@ -185,14 +222,20 @@ PUBLISHED = [
 ]
 
 
-@pytest.mark.skipif(not SOLUTIONS.exists(), reason="the published solution sets are not here (EVALRUN_SHARED)")
+@pytest.mark.skipif(
+    not SOLUTIONS.exists(), reason="the published solution sets are not here (EVALRUN_SHARED)"
+)
 @pytest.mark.parametrize(("model", "accuracy"), PUBLISHED)
-def test_published_gsm8k_accuracies(evalrun: Evalrun, tmp_path: Path, model: str, accuracy: float) -> None:
+def test_published_gsm8k_accuracies(
+    evalrun: Evalrun, tmp_path: Path, model: str, accuracy: float
+) -> None:
     assert evalrun(*words(SOLUTIONS, f"{model}.solution", model)).code == 0
     scored = evalrun("--mode", "eval", "--reuse", "latest")
     assert scored.code == 0, scored.err
     run = run_of(tmp_path)
     assert round(values_of(run)["accuracy"], 6) == accuracy
-    published = [json.loads(line)[model]["is_correct"] for line in SOLUTIONS.read_text().splitlines()]
+    published = [
+        json.loads(line)[model]["is_correct"] for line in SOLUTIONS.read_text().splitlines()
+    ]
     (judged,) = verdicts_of(run, model).values()
     assert [judged[r.doc_id, 0].value == 1.0 for r in rows_of(run, model)] == published

@@ -55,18 +55,32 @@ EXAMPLES = [
     ("multi_f1_numeric", "(0.30)", None),
     ("quasi_exact_match", "3.14 equals 314", ({"golds": ["3.14"], "preds": ["314"]}, 0.0)),
     ("quasi_exact_match", "so -5 and 5 are\nequal", ({"golds": ["5"], "preds": ["-5"]}, 1.0)),
-    ("f1_score", "`Paris Paris` equals `Paris`", ({"golds": ["Paris"], "preds": ["Paris Paris"]}, 1.0)),
+    (
+        "f1_score",
+        "`Paris Paris` equals `Paris`",
+        ({"golds": ["Paris"], "preds": ["Paris Paris"]}, 1.0),
+    ),
     ("quasi_exact_match", "gold `A` equals `The`", ({"golds": ["A"], "preds": ["The"]}, 0.0)),
     ("prefix_exact_match", "an empty gold: 1", ({"golds": [""], "preds": ["x"]}, 0.0)),
-    ("quasi_exact_match_triviaqa", "answer `Paris` gives 0", ({"golds": ["Paris"], "preds": ["Paris"]}, 1.0)),
-    ("quasi_exact_match_gsm8k", "`no idea` gives 1", ({"golds": ["42"], "preds": ["no idea"]}, 0.0)),
+    (
+        "quasi_exact_match_triviaqa",
+        "answer `Paris` gives 0",
+        ({"golds": ["Paris"], "preds": ["Paris"]}, 1.0),
+    ),
+    (
+        "quasi_exact_match_gsm8k",
+        "`no idea` gives 1",
+        ({"golds": ["42"], "preds": ["no idea"]}, 0.0),
+    ),
     ("quasi_exact_match_math", "`5` equals `7`", ({"golds": ["5"], "preds": ["7"]}, 0.0)),
     ("quasi_exact_match_math", r"`\sqrt`", ({"golds": ["1"], "preds": [r"\boxed{\sqrt}"]}, 0.0)),
 ]
 
 
 @pytest.mark.parametrize(("metric", "said", "case"), EXAMPLES)
-def test_examples_of_the_table(metric: str, said: str, case: tuple[dict[str, list[str]], float] | None) -> None:
+def test_examples_of_the_table(
+    metric: str, said: str, case: tuple[dict[str, list[str]], float] | None
+) -> None:
     assert said in LIGHTEVAL
     if case is not None:
         assert package.score(metric, [case[0]])[metric].value == case[1]
@@ -74,7 +88,11 @@ def test_examples_of_the_table(metric: str, said: str, case: tuple[dict[str, lis
 
 def test_keys_of_documents_are_all_named() -> None:
     table = METRICS_PAGE.partition("| keys | for |")[2].partition("\n\n")[0]
-    named = {name for line in table.splitlines() for name in re.findall(r"`([^`]+)`", line.rpartition("| ")[0])}
+    named = {
+        name
+        for line in table.splitlines()
+        for name in re.findall(r"`([^`]+)`", line.rpartition("| ")[0])
+    }
     assert named - {"choices"} <= set(KEYS)
     assert set(KEYS) - named <= {"subset", "query", "n_choices"}
 
@@ -91,17 +109,25 @@ def test_python_examples_run() -> None:
 @pytest.mark.usefixtures("registries")
 def test_commands_run(evalrun: Evalrun, tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text(blocks("python")[1])
-    lines = [{"golds": ["Paris"], "preds": ["Paris", "Rome"]}, {"golds": ["4"], "preds": ["4", "4"]}]
+    lines = [
+        {"golds": ["Paris"], "preds": ["Paris", "Rome"]},
+        {"golds": ["4"], "preds": ["4", "4"]},
+    ]
     (tmp_path / "preds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     commands = [
-        line for block in re.findall(r"```\w*\n(.*?)```", METRICS_PAGE, re.DOTALL) for line in block.splitlines()
+        line
+        for block in re.findall(r"```\w*\n(.*?)```", METRICS_PAGE, re.DOTALL)
+        for line in block.splitlines()
     ]
     commands = [line for line in commands if "model=" not in line and line.startswith("evalrun")]
     assert len(commands) == 4
     for command in commands:
         ran = evalrun(*shlex.split(command)[1:])
         assert ran.code == 0, (command, ran.err)
-    assert [json.loads(line)["exact_match"] for line in (tmp_path / "values.jsonl").read_text().splitlines()] == [
+    assert [
+        json.loads(line)["exact_match"]
+        for line in (tmp_path / "values.jsonl").read_text().splitlines()
+    ] == [
         1,
         1,
     ]

@@ -22,7 +22,10 @@ from evalrun.store.state import Phase, State
 @pytest.fixture
 def folder(evalrun: Evalrun, tmp_path: Path) -> Path:
     """A finished run."""
-    assert evalrun(*write_bench(tmp_path, ["11", "01", "00"]).words("num_return_sequences=2")).code == 0
+    assert (
+        evalrun(*write_bench(tmp_path, ["11", "01", "00"]).words("num_return_sequences=2")).code
+        == 0
+    )
     (run,) = run_folders(tmp_path)
     return run
 
@@ -50,7 +53,9 @@ def files(path: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(path) as opened:
         assert opened.testzip() is None
         assert all(name.startswith(top + "/") for name in opened.namelist())
-        return {n.partition("/")[2]: opened.read(n) for n in opened.namelist() if not n.endswith("/")}
+        return {
+            n.partition("/")[2]: opened.read(n) for n in opened.namelist() if not n.endswith("/")
+        }
 
 
 def test_round_trip(evalrun: Evalrun, tmp_path: Path, folder: Path) -> None:
@@ -58,11 +63,23 @@ def test_round_trip(evalrun: Evalrun, tmp_path: Path, folder: Path) -> None:
     assert re.fullmatch(r"[0-9a-f]{32}\.zip", whole.name)
     assert logs.name == f"{whole.stem}_logs.zip"
     assert whole.parent == logs.parent == Path("outputs")
-    on_disk = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    on_disk = {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+    }
     assert files(whole) == on_disk
     tops = {name.partition("/")[0] for name in on_disk}
-    assert {"configs", "logs", "predictions", "results", "summary", "verdicts", "state.json"} == tops
-    assert files(logs) == {name: content for name, content in on_disk.items() if name.startswith("logs/")}
+    assert {
+        "configs",
+        "logs",
+        "predictions",
+        "results",
+        "summary",
+        "verdicts",
+        "state.json",
+    } == tops
+    assert files(logs) == {
+        name: content for name, content in on_disk.items() if name.startswith("logs/")
+    }
     with zipfile.ZipFile(whole) as opened:
         info = opened.getinfo(f"{whole.stem}/state.json")
         assert stat.S_ISREG(info.external_attr >> 16)
@@ -73,20 +90,28 @@ def test_round_trip(evalrun: Evalrun, tmp_path: Path, folder: Path) -> None:
     assert "finished" in evalrun("status", str(tmp_path / "there" / whole.stem)).out
 
 
-def test_the_name_stays_and_the_content_is_the_newest(evalrun: Evalrun, tmp_path: Path, folder: Path) -> None:
+def test_the_name_stays_and_the_content_is_the_newest(
+    evalrun: Evalrun, tmp_path: Path, folder: Path
+) -> None:
     first = packed(evalrun, folder.name)
     before = files(first[0])
     plan = (folder / "configs" / "plan.json").read_text()
     made = write_bench(tmp_path, ["11", "01", "00"])
-    assert evalrun(*made.words("num_return_sequences=2", "max_error_rate=0.5", "--resume")).code == 0
+    assert (
+        evalrun(*made.words("num_return_sequences=2", "max_error_rate=0.5", "--resume")).code == 0
+    )
     assert (folder / "configs" / "plan.json").read_text() != plan
     again = packed(evalrun, str(folder))
     assert first == again
     assert len(files(again[0])) > len(before)
-    assert sorted(p.name for p in Path("outputs").iterdir()) == sorted([folder.name, *(p.name for p in first)])
+    assert sorted(p.name for p in Path("outputs").iterdir()) == sorted(
+        [folder.name, *(p.name for p in first)]
+    )
 
 
-def test_a_copy_and_another_run_have_names_of_their_own(evalrun: Evalrun, tmp_path: Path, folder: Path) -> None:
+def test_a_copy_and_another_run_have_names_of_their_own(
+    evalrun: Evalrun, tmp_path: Path, folder: Path
+) -> None:
     shutil.copytree(folder, folder.parent / "copy")
     assert evalrun(*write_bench(tmp_path, ["1"]).words()).code == 0
     names = {packed(evalrun, run.name)[0] for run in run_folders(tmp_path)}
@@ -107,8 +132,11 @@ def test_jobs_of_a_sweep(evalrun: Evalrun, tmp_path: Path) -> None:
 def test_a_run_at_work_is_packed_only_as_it_stands(evalrun: Evalrun, small: Run) -> None:
     owner = lock.identity(os.getppid())
     state.write(
-        small, State(Phase.TESTING, pid=owner["pid"], pid_start=owner["started"], boot_id=owner["boot_id"])
-    )  # fmt: skip
+        small,
+        State(
+            Phase.TESTING, pid=owner["pid"], pid_start=owner["started"], boot_id=owner["boot_id"]
+        ),
+    )
     ran = evalrun("pack", "r")
     assert ran.code == 2
     assert f"r is testing (pid {os.getppid()})" in ran.err
@@ -133,8 +161,8 @@ def test_what_is_no_part_stays_out(evalrun: Evalrun, tmp_path: Path, small: Run)
     ran = evalrun("pack", "r")
     assert ran.code == 0, ran.err
     assert ran.out.splitlines()[0] == (
-        "evalrun: left out: home (no part of the report), logs/key.out (a link, which is not followed), logs/pipe "
-        "(no regular file), results (a link, which is not followed)."
+        "evalrun: left out: home (no part of the report), logs/key.out (a link, which is not "
+        "followed), logs/pipe (no regular file), results (a link, which is not followed)."
     )
     whole = Path(ran.out.splitlines()[1])
     assert set(files(whole)) == {"state.json", "logs/infer/t.out"}
@@ -147,7 +175,9 @@ def test_a_file_with_the_api_key_is_not_packed(
     evalrun: Evalrun, small: Run, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     small.plan_file.parent.mkdir()
-    small.plan_file.write_text(json.dumps({"model": {"name": "m", "api_key_env": "SOME_API_KEY"}, "cells": []}))
+    small.plan_file.write_text(
+        json.dumps({"model": {"name": "m", "api_key_env": "SOME_API_KEY"}, "cells": []})
+    )
     log = small.logs_dir / "deploy.out"
     log.write_bytes(b"x" * place + b"sk-12345678 and more")
     packed(evalrun, "r")
@@ -156,7 +186,10 @@ def test_a_file_with_the_api_key_is_not_packed(
     monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
     ran = evalrun("pack", "r")
     assert ran.code == 2
-    assert f"{log.relative_to(Path.cwd())} holds the value of the environment variable SOME_API_KEY" in ran.err
+    assert (
+        f"{log.relative_to(Path.cwd())} holds the value of the environment variable SOME_API_KEY"
+        in ran.err
+    )
     assert "sk-1" not in ran.err
     assert [p.name for p in Path("outputs").iterdir()] == ["r"]
 
@@ -169,7 +202,9 @@ def test_odd_names_and_times(evalrun: Evalrun, small: Run) -> None:
     assert found["logs/größe\\udce9 \n.out"] == b"x"
 
 
-def test_a_file_that_goes_away_is_looked_for_again(small: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_goes_away_is_looked_for_again(
+    small: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A running run puts its streams together into the final file."""
     real, calls = archive._copy, []
 
@@ -192,7 +227,9 @@ def test_a_file_that_goes_away_is_looked_for_again(small: Run, monkeypatch: pyte
     assert not list(small.path.parent.glob("1*"))
 
 
-def test_a_folder_that_takes_no_file(evalrun: Evalrun, small: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_takes_no_file(
+    evalrun: Evalrun, small: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -27,8 +27,16 @@ READ: list[tuple[dict[str, Any], Kind, Any]] = [
     ({"gold_spans": [["a"]], "pred": "b"}, Kind.GENERATE, Samples(("b",), (False,))),
     ({"n": 3, "c": 1}, Kind.GENERATE, Samples((None,) * 3, (False,) * 3)),
     (QUESTION, Kind.LOGLIKELIHOOD, Choices((-2.0, -1.0))),
-    ({**QUESTION, "output_tokens": [[1, -1], [2, 3]]}, Kind.LOGLIKELIHOOD, Choices((-2.0, -1.0), None, (1, 2))),
-    ({**QUESTION, "unconditioned_logprobs": [0, -1]}, Kind.LOGLIKELIHOOD, Choices((-2.0, -1.0), (0.0, -1.0))),
+    (
+        {**QUESTION, "output_tokens": [[1, -1], [2, 3]]},
+        Kind.LOGLIKELIHOOD,
+        Choices((-2.0, -1.0), None, (1, 2)),
+    ),
+    (
+        {**QUESTION, "unconditioned_logprobs": [0, -1]},
+        Kind.LOGLIKELIHOOD,
+        Choices((-2.0, -1.0), (0.0, -1.0)),
+    ),
     ({"argmax_logits_eq_gold": [True]}, Kind.LOGLIKELIHOOD, Choices((), is_greedy=(True,))),
     (ROLL, Kind.ROLLING, Roll("a b", -math.inf, 2)),
     (ROLL, Kind.LOGLIKELIHOOD, None),
@@ -46,33 +54,62 @@ def test_fields_of_a_document() -> None:
     doc = read(given, 3, "here", {"n_choices": 2}).doc
     assert (doc.id, doc.row, doc.cluster, doc.gold, doc.choices) == ("7", 3, "c", (1,), ("a", "bb"))
     assert dict(doc.extra) == {"n_choices": 2, "len_mc1": 1, "more": ((1,),)}
-    assert dict(read({"text": "source", "preds": ["s"]}, 0, "here").doc.extra) == {"specific": "source"}
+    assert dict(read({"text": "source", "preds": ["s"]}, 0, "here").doc.extra) == {
+        "specific": "source"
+    }
 
 
 FAULTS: list[tuple[str, Any, dict[str, Any], str]] = [
     ("rouge1", [], {}, "there are no documents"),
     ("rouge1", [{"golds": ["a"]}], {}, r"Document 1: the metric reads preds .*'golds'"),
-    ("rouge1", [{"golds": ["a"], "predictions": ["a"]}], {}, r"'predictions' \(did you mean 'preds'\?\)"),
+    (
+        "rouge1",
+        [{"golds": ["a"], "predictions": ["a"]}],
+        {},
+        r"'predictions' \(did you mean 'preds'\?\)",
+    ),
     ("rouge1", [{"golds": ["a"], "preds": [3]}], {}, "Document 1: preds must hold texts; got 3"),
     ("rouge1", ["a"], {}, "Document 1: a document is a mapping"),
     ("bleu", [{"n": 3, "c": 1}], {}, "only counts n and c"),
-    ("rouge1", [{"golds": ["a"], "preds": ["a"]}], {"stemer": "porter"}, "no parameter .*'stemer'.*'stemmer'"),
+    (
+        "rouge1",
+        [{"golds": ["a"], "preds": ["a"]}],
+        {"stemer": "porter"},
+        "no parameter .*'stemer'.*'stemmer'",
+    ),
     ("rougr1", [{"golds": ["a"], "preds": ["a"]}], {}, "no metric 'rougr1'.*'rouge1'"),
     ("exact_match", [{"golds": [], "preds": ["a"]}], {}, "document '0' has no gold answer"),
     ("pass@k", [{"n": 3, "c": 1}], {}, "needs k"),
     ("pass@k", [{"n": 3, "c": 4}], {"k": 1}, "0 <= c <= n; got n=3, c=4"),
     ("pass@k", [{"n": 3}], {"k": 1}, "both n .* and c"),
-    ("pass@k", [{"n": 4, "c": 1}, {"n": 3, "c": 1}], {"k": 4}, "Document 2: .* needs 4 answers, .* has 3"),
+    (
+        "pass@k",
+        [{"n": 4, "c": 1}, {"n": 3, "c": 1}],
+        {"k": 4},
+        "Document 2: .* needs 4 answers, .* has 3",
+    ),
     ("pass@k:k=2", [{"n": 4, "c": 1}], {"k": 2}, "k is given twice"),
-    ("loglikelihood_acc", [{**QUESTION, "gold_index": 2}], {}, "gold index 2 is none of its choices"),
-    ("loglikelihood_acc", [{**QUESTION, "logprobs": ["low", 1]}], {}, "logprobs must hold numbers; got 'low'"),
+    (
+        "loglikelihood_acc",
+        [{**QUESTION, "gold_index": 2}],
+        {},
+        "gold index 2 is none of its choices",
+    ),
+    (
+        "loglikelihood_acc",
+        [{**QUESTION, "logprobs": ["low", 1]}],
+        {},
+        "logprobs must hold numbers; got 'low'",
+    ),
     ("acc_norm_pmi", [QUESTION], {}, "without the context are needed and missing"),
     ("word_perplexity", [QUESTION], {}, "the metric reads text and logprobs"),
 ]
 
 
 @pytest.mark.parametrize(("metric", "docs", "params", "said"), FAULTS)
-def test_what_cannot_be_scored_is_refused(metric: str, docs: Any, params: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_scored_is_refused(
+    metric: str, docs: Any, params: dict[str, Any], said: str
+) -> None:
     with pytest.raises(Fault, match=said) as caught:
         package.score(metric, docs, **params)
     assert "\n" not in str(caught.value)
@@ -111,12 +148,20 @@ def test_a_corpus_formula_gives_each_document_alone() -> None:
     assert package.score("f1_score_macro", labels).per_doc["f1_score_macro"] == [1.0, 0.0]
 
 
-def test_the_same_numbers_as_a_run(evalrun: Evalrun, bench: Callable[..., Bench], tmp_path: Path) -> None:
+def test_the_same_numbers_as_a_run(
+    evalrun: Evalrun, bench: Callable[..., Bench], tmp_path: Path
+) -> None:
     given = bench(["1101", "0001", "1111"])
-    assert evalrun(*given.words("num_return_sequences=4", "metric=[pass@k:k=2&n=4,accuracy:n=4]")).code == 0
+    assert (
+        evalrun(*given.words("num_return_sequences=4", "metric=[pass@k:k=2&n=4,accuracy:n=4]")).code
+        == 0
+    )
     (run,) = run_folders(tmp_path)
     answers = [json.loads(line) for line in given.answers.read_text().splitlines()]
-    docs = [{"golds": [str(q + 10)], "preds": [a["text"] for a in answers[4 * q : 4 * q + 4]]} for q in range(3)]
+    docs = [
+        {"golds": [str(q + 10)], "preds": [a["text"] for a in answers[4 * q : 4 * q + 4]]}
+        for q in range(3)
+    ]
     here = {
         "pass@k:k=2&n=4": package.score("pass@k", docs, k=2, n=4, scorer="number")["pass@k"].value,
         "accuracy:n=4": package.score("accuracy", docs, n=4, scorer="number")["accuracy"].value,
@@ -124,13 +169,16 @@ def test_the_same_numbers_as_a_run(evalrun: Evalrun, bench: Callable[..., Bench]
     assert values_of(run) == pytest.approx(here)
 
 
-# ---- the command ----------------------------------------------------------------------------------------------
+# ---- the command ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def preds(tmp_path: Path) -> Path:
     """Two predictions in a file."""
-    lines = [{"id": "x", "golds": ["the cat"], "preds": ["the cat"]}, {"golds": ["a dog"], "preds": ["dogs"]}]
+    lines = [
+        {"id": "x", "golds": ["the cat"], "preds": ["the cat"]},
+        {"golds": ["a dog"], "preds": ["dogs"]},
+    ]
     path = tmp_path / "preds.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -144,7 +192,9 @@ def test_command_prints_the_table(evalrun: Evalrun, preds: Path) -> None:
     assert rows[2][-3:] == ["50.00", "±", "50.00"]
 
 
-def test_command_writes_json_and_values_per_document(evalrun: Evalrun, preds: Path, tmp_path: Path) -> None:
+def test_command_writes_json_and_values_per_document(
+    evalrun: Evalrun, preds: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "values.jsonl"
     ran = evalrun("score", "exact_match", "rouge", str(preds), "--json", "--per-doc", str(out))
     assert ran.code == 0, ran.err
@@ -175,7 +225,7 @@ def test_command_faults(words: list[str], said: str, evalrun: Evalrun, preds: Pa
     assert len(ran.err.strip().splitlines()) == 1
 
 
-# ---- what is known of a metric ----------------------------------------------------------------------------------
+# ---- what is known of a metric -------------------------------------------------------------------
 
 
 def test_every_metric_tells_its_facts(evalrun: Evalrun) -> None:
@@ -195,7 +245,11 @@ def test_every_metric_tells_its_facts(evalrun: Evalrun) -> None:
 def test_one_metric_tells_its_docstring(evalrun: Evalrun) -> None:
     ran = evalrun("list", "metrics", "g-pass@k")
     assert ran.out.startswith("g_pass_at_k (version ")
-    for fact in ("also called  g-pass@k, mg-pass@k", "reads        generate", "thresholds=[0.0,0.25,0.5,0.75,1.0]"):
+    for fact in (
+        "also called  g-pass@k, mg-pass@k",
+        "reads        generate",
+        "thresholds=[0.0,0.25,0.5,0.75,1.0]",
+    ):
         assert fact in ran.out
     ran = evalrun("list", "metrics", "rouge9")
     assert ran.code == 2

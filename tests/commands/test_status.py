@@ -41,9 +41,16 @@ def test_counts_grow_until_it_is_finished(evalrun: Evalrun, tmp_path: Path) -> N
     assert counts == sorted(counts)
     assert len(set(counts)) >= 3
     assert {s["total"] for s in during} == {80}
-    assert {(s["pid"], s["is_alive"], s["task"]) for s in during[-2:]} == {(process.pid, True, "gsm8k")}
+    assert {(s["pid"], s["is_alive"], s["task"]) for s in during[-2:]} == {
+        (process.pid, True, "gsm8k")
+    }
     last = told(evalrun, "latest")
-    assert (last["state"], last["done"], last["total"], last["is_alive"]) == ("finished", 80, 80, False)
+    assert (last["state"], last["done"], last["total"], last["is_alive"]) == (
+        "finished",
+        80,
+        80,
+        False,
+    )
     details = evalrun("status", last["run"]).out
     for line in (
         "state      finished",
@@ -54,7 +61,9 @@ def test_counts_grow_until_it_is_finished(evalrun: Evalrun, tmp_path: Path) -> N
         assert line in details
 
 
-def test_a_killed_run_is_terminated_and_a_resume_counts_what_is_stored(evalrun: Evalrun, tmp_path: Path) -> None:
+def test_a_killed_run_is_terminated_and_a_resume_counts_what_is_stored(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
     made = write_bench(tmp_path, ["1"] * 60)
     process = launch(made.words("+model.engine.delay_s=0.05"), tmp_path)
     wait_for(lambda: n_rows(tmp_path) > 0)
@@ -93,7 +102,9 @@ def test_newest_first_sweeps_and_other_folders(evalrun: Evalrun, tmp_path: Path)
     assert evalrun("status").out == "There is no run in outputs.\n"
     made = write_bench(tmp_path, ["1", "0"])
     assert evalrun(*made.words()).code == 0
-    assert evalrun("-m", *made.words("num_return_sequences=1,2", "allow_equal_samples=true")).code in (0, 3)
+    assert evalrun(
+        "-m", *made.words("num_return_sequences=1,2", "allow_equal_samples=true")
+    ).code in (0, 3)
     (tmp_path / "outputs" / "notes").mkdir()
     (tmp_path / "outputs" / "notes.txt").write_text("x")
     alone, sweep = sorted(p.name for p in run_folders(tmp_path) if p.name != "notes")
@@ -121,10 +132,14 @@ def test_newest_first_sweeps_and_other_folders(evalrun: Evalrun, tmp_path: Path)
         (("--jsn",), "unrecognized arguments: --jsn"),
     ],
 )
-def test_a_wrong_name_is_one_paragraph(evalrun: Evalrun, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_a_wrong_name_is_one_paragraph(
+    evalrun: Evalrun, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
     (tmp_path / "notes").mkdir()
     if words != ("latest",):
-        state.write(Run(tmp_path / "outputs" / "20260101_000000"), state.State(state.Phase.FINISHED))
+        state.write(
+            Run(tmp_path / "outputs" / "20260101_000000"), state.State(state.Phase.FINISHED)
+        )
     ran = evalrun("status", *words)
     assert ran.code == 2
     assert said in ran.err
@@ -132,12 +147,22 @@ def test_a_wrong_name_is_one_paragraph(evalrun: Evalrun, tmp_path: Path, words: 
     assert not ran.out
 
 
-DAMAGES = ["", "{", "[1]", '{"phase": 3}', "\x00" * 200, '{"cells": 3, "model": []}', '{"created": "never"}']
+DAMAGES = [
+    "",
+    "{",
+    "[1]",
+    '{"phase": 3}',
+    "\x00" * 200,
+    '{"cells": 3, "model": []}',
+    '{"created": "never"}',
+]
 
 
 @pytest.mark.parametrize("text", DAMAGES)
 @pytest.mark.parametrize("name", ["plan.json", "state.json"])
-def test_damaged_files_are_told_and_hide_no_other_run(evalrun: Evalrun, tmp_path: Path, text: str, name: str) -> None:
+def test_damaged_files_are_told_and_hide_no_other_run(
+    evalrun: Evalrun, tmp_path: Path, text: str, name: str
+) -> None:
     good, bad = (Run(tmp_path / "outputs" / folder) for folder in ("good", "bad"))
     state.write(good, state.State(state.Phase.FINISHED, done=1, total=1))
     state.write(bad, state.State(state.Phase.FINISHED))
@@ -171,7 +196,9 @@ ODD_TIMES = [
 
 
 @pytest.mark.parametrize(("name", "moment"), ODD_TIMES)
-def test_times_that_no_calendar_holds(evalrun: Evalrun, tmp_path: Path, name: str, moment: str) -> None:
+def test_times_that_no_calendar_holds(
+    evalrun: Evalrun, tmp_path: Path, name: str, moment: str
+) -> None:
     run = Run(tmp_path / "outputs" / "r")
     state.write(run, state.State(state.Phase.FINISHED, started_s=4.0))
     if name == "state.json":
@@ -187,23 +214,31 @@ def test_times_that_no_calendar_holds(evalrun: Evalrun, tmp_path: Path, name: st
     assert evalrun("status").code == 0
 
 
-def test_names_of_others_keep_the_table_and_the_details_whole(evalrun: Evalrun, tmp_path: Path) -> None:
+def test_names_of_others_keep_the_table_and_the_details_whole(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
     """Line ends and tabs in a name forge no row, a name of any length no endless line."""
     run = Run(tmp_path / "outputs" / "a\nforged  finished")
     state.write(run, state.State(state.Phase.FAILED, reason="one\nstate      finished"))
     run.plan_file.parent.mkdir()
-    run.plan_file.write_text(json.dumps({"model": {"name": "m" * 90_000}, "cells": [{"task": "t\n\x1b[2J" * 9000}]}))
+    run.plan_file.write_text(
+        json.dumps({"model": {"name": "m" * 90_000}, "cells": [{"task": "t\n\x1b[2J" * 9000}]})
+    )
     lines = evalrun("status").out.splitlines()
     assert [line.split()[0] for line in lines] == ["run", "a\\nforged"]
     assert max(map(len, lines)) < 1000
     shown = evalrun("status", "a\nforged  finished").out
-    assert [line for line in shown.splitlines() if line.startswith("state ")] == ["state      failed"]
+    assert [line for line in shown.splitlines() if line.startswith("state ")] == [
+        "state      failed"
+    ]
     assert "\x1b" not in shown
     assert len(shown) < 100_000
 
 
 @pytest.mark.parametrize("name", ["plan.json", "state.json"])
-def test_a_pipe_or_a_device_in_place_of_a_file_is_damage(evalrun: Evalrun, tmp_path: Path, name: str) -> None:
+def test_a_pipe_or_a_device_in_place_of_a_file_is_damage(
+    evalrun: Evalrun, tmp_path: Path, name: str
+) -> None:
     """Reading it would wait for ever, or never end."""
     run = Run(tmp_path / "outputs" / "r")
     state.write(run, state.State(state.Phase.FINISHED))

@@ -22,14 +22,19 @@ from evalrun.store import lock, state
 from evalrun.store.layout import Run
 from evalrun.store.state import GONE, Phase, State
 
-STUBBORN = "import signal, sys; signal.signal(15, signal.SIG_IGN); print('up', flush=True); sys.stdin.read()"
+STUBBORN = (
+    "import signal, sys; signal.signal(15, signal.SIG_IGN); print('up', flush=True); "
+    "sys.stdin.read()"
+)
 WILLING = "import sys; print('up', flush=True); sys.stdin.read()"
 
 
 @contextmanager
 def process(code: str, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is up, and gone after the block."""
-    made = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
+    made = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more
+    )
     assert made.stdout is not None
     assert made.stdout.readline() == b"up\n"
     try:
@@ -68,7 +73,9 @@ def stored(run: Run) -> State:
     return found
 
 
-def test_stop_during_a_run_keeps_the_rows_and_a_resume_completes(evalrun: Evalrun, tmp_path: Path) -> None:
+def test_stop_during_a_run_keeps_the_rows_and_a_resume_completes(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
     made = write_bench(tmp_path, ["1"] * 60)
     running = launch(made.words("+model.engine.delay_s=0.05"), tmp_path)
     wait_for(lambda: n_rows(tmp_path) > 0)
@@ -97,10 +104,15 @@ def test_stop_during_a_run_keeps_the_rows_and_a_resume_completes(evalrun: Evalru
 
 def test_a_sweep_stops_whole(evalrun: Evalrun, tmp_path: Path) -> None:
     made = write_bench(tmp_path, ["1"] * 60)
-    running = launch(["-m", *made.words("+model.engine.delay_s=0.05", "model.max_tokens=8,9")], tmp_path)
+    running = launch(
+        ["-m", *made.words("+model.engine.delay_s=0.05", "model.max_tokens=8,9")], tmp_path
+    )
 
     def is_testing() -> bool:
-        return any((now := state.read(Run(p.parent))) and now.done for p in tmp_path.glob("outputs/*/0/state.json"))
+        return any(
+            (now := state.read(Run(p.parent))) and now.done
+            for p in tmp_path.glob("outputs/*/0/state.json")
+        )
 
     wait_for(is_testing)
     (sweep,) = run_folders(tmp_path)
@@ -116,7 +128,10 @@ def test_a_process_that_is_gone(evalrun: Evalrun, tmp_path: Path) -> None:
     run = kept_by(tmp_path, gone())
     ran = evalrun("stop", "r")
     assert ran.code == 0, ran.err
-    assert "was gone already. State: terminated. 3 of 9 rows are saved; the same command with --resume" in ran.out
+    assert (
+        "was gone already. State: terminated. 3 of 9 rows are saved; the same command with --resume"
+        in ran.out
+    )
     assert (stored(run).phase, stored(run).reason) == (Phase.TERMINATED, GONE)
 
 
@@ -125,7 +140,14 @@ def test_a_number_that_passed_on_to_another_process_is_left_alone(
     evalrun: Evalrun, tmp_path: Path, change: dict[str, str]
 ) -> None:
     with process(WILLING) as other:
-        kept_by(tmp_path, other.pid, supervisor_pid=other.pid, server_pid=other.pid, server_start="1", **change)
+        kept_by(
+            tmp_path,
+            other.pid,
+            supervisor_pid=other.pid,
+            server_pid=other.pid,
+            server_start="1",
+            **change,
+        )
         for words in (("stop", "r"), ("stop", "r", "--kill", "--wait", "0")):
             ran = evalrun(*words)
             assert ran.code == 0, ran.err
@@ -156,20 +178,22 @@ def test_a_process_that_does_not_end(evalrun: Evalrun, tmp_path: Path) -> None:
         ran = evalrun("stop", "r", "--wait", "0.2", "--kill")
         assert ran.code == 0, ran.err
         assert stubborn.wait(5) == -signal.SIGKILL
-        assert (stored(run).phase, stored(run).reason) == (Phase.TERMINATED, "killed by evalrun stop --kill")
+        assert (stored(run).phase, stored(run).reason) == (
+            Phase.TERMINATED,
+            "killed by evalrun stop --kill",
+        )
 
 
 SERVER = (
-    "import subprocess, sys\n"
-    f"child = subprocess.Popen([sys.executable, '-c', {STUBBORN!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
-    "child.stdout.readline()\n"
-    "open(sys.argv[1], 'w').write(str(child.pid))\n"
-    "print('up', flush=True)\n"
-    "child.wait()\n"
+    f"import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', {STUBBORN!r}], "
+    "stdin=subprocess.PIPE, stdout=subprocess.PIPE)\nchild.stdout.readline()\nopen(sys.argv[1], "
+    "'w').write(str(child.pid))\nprint('up', flush=True)\nchild.wait()\n"
 )
 
 
-def test_a_server_that_was_left_over_ends_with_its_whole_group(evalrun: Evalrun, tmp_path: Path) -> None:
+def test_a_server_that_was_left_over_ends_with_its_whole_group(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
     """No evalrun and no supervisor any more, and a worker that ignores SIGTERM."""
     note = tmp_path / "worker"
     code = f"import sys; sys.argv = ['', {str(note)!r}]\n{SERVER}"
@@ -177,7 +201,9 @@ def test_a_server_that_was_left_over_ends_with_its_whole_group(evalrun: Evalrun,
     with process(stubborn_leader, start_new_session=True) as server:
         worker = int(note.read_text())
         begun = lock.start_time(worker)
-        run = kept_by(tmp_path, gone(), server_pid=server.pid, server_start=lock.start_time(server.pid))
+        run = kept_by(
+            tmp_path, gone(), server_pid=server.pid, server_start=lock.start_time(server.pid)
+        )
         ran = evalrun("stop", "r", "--wait", "0.2")
         assert ran.code == 0, ran.err
         assert "The server that it had left was ended." in ran.out
@@ -186,16 +212,24 @@ def test_a_server_that_was_left_over_ends_with_its_whole_group(evalrun: Evalrun,
         assert stored(run).phase is Phase.TERMINATED
 
 
-@pytest.mark.parametrize(("code", "number"), [(WILLING, signal.SIGTERM), (STUBBORN, signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("code", "number"), [(WILLING, signal.SIGTERM), (STUBBORN, signal.SIGKILL)]
+)
 def test_a_supervisor_that_was_left_over_is_told(
     evalrun: Evalrun, tmp_path: Path, code: str, number: signal.Signals
 ) -> None:
     with process(code) as supervisor:
-        known = {"supervisor_pid": supervisor.pid, "supervisor_start": lock.start_time(supervisor.pid)}
+        known = {
+            "supervisor_pid": supervisor.pid,
+            "supervisor_start": lock.start_time(supervisor.pid),
+        }
         kept_by(tmp_path, gone(), phase=Phase.FAILED, **known)
         ran = evalrun("stop", "r", "--wait", "0.1")
         assert ran.code == 0, ran.err
-        assert "is failed; there was nothing to stop. The server that it had left was ended." in ran.out
+        assert (
+            "is failed; there was nothing to stop. The server that it had left was ended."
+            in ran.out
+        )
         assert supervisor.wait(5) == -number
 
 
@@ -210,7 +244,9 @@ def test_a_supervisor_that_was_left_over_is_told(
         (("bad",), "cannot be told, so nothing was stopped"),
     ],
 )
-def test_a_wrong_word_is_one_paragraph(evalrun: Evalrun, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_a_wrong_word_is_one_paragraph(
+    evalrun: Evalrun, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
     if words != ("latest",):
         kept_by(tmp_path, os.getpid(), phase=Phase.FINISHED)
         (bad := Run(tmp_path / "outputs" / "bad")).path.mkdir()
@@ -233,7 +269,9 @@ def test_a_wrong_word_is_one_paragraph(evalrun: Evalrun, tmp_path: Path, words: 
         ("~nobody-at-all/r", "no such run"),
     ],
 )
-def test_a_name_that_means_no_run_stops_none(evalrun: Evalrun, tmp_path: Path, name: str, said: str) -> None:
+def test_a_name_that_means_no_run_stops_none(
+    evalrun: Evalrun, tmp_path: Path, name: str, said: str
+) -> None:
     """An empty variable in a script, or the folder of all runs, must not stop them all."""
     with process(WILLING) as made:
         kept_by(tmp_path, made.pid)

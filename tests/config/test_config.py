@@ -1,4 +1,6 @@
-"""The configuration: its keys, the user's files, and what Hydra makes of public reports of trouble."""
+"""The configuration: its keys, the user's files, and what Hydra makes of public reports of
+trouble.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def test_what_a_key_holds(key: str, what: Kind | None) -> None:
 
 
 def test_every_field_of_type_text_is_quoted() -> None:
-    """The kinds come from the dataclasses: each str field is text, no other is, and all can be named."""
+    """The kinds come from the dataclasses: each str field is text, no other is, and all can be
+    named.
+    """
     for prefix, config in (
         ("model", ModelConfig),
         ("dataset", DatasetConfig),
@@ -76,7 +80,7 @@ def test_own_files_keep_the_rules(group: str) -> None:
         yaml_files.check_file(group, name, path, places.names("task"))
 
 
-# ---- the user's files -----------------------------------------------------------------------------------------
+# ---- the user's files ----------------------------------------------------------------------------
 
 TASK = """\
 # @package tasks.mine
@@ -99,7 +103,9 @@ def user_dir(tmp_path: Path, **texts: str) -> list[str]:
         group, _, name = place.partition("__")
         folder = tmp_path / "mine" / group
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.yaml").write_bytes(text.encode("latin-1") if "\xff" in text else text.encode())
+        (folder / f"{name}.yaml").write_bytes(
+            text.encode("latin-1") if "\xff" in text else text.encode()
+        )
     return ["--config-dir", str(tmp_path / "mine")]
 
 
@@ -108,7 +114,10 @@ def test_own_task_model_and_suite(small: Bench, evalrun: Evalrun, tmp_path: Path
         tmp_path,
         task__mine=TASK.format(data=small.data),
         model__echo=f"# Says what it said.\nname: echo\nbackend: replay\npath: {small.answers}\n",
-        suite__both="# @package _global_\ndefaults:\n  - override /task: [mine]\n  - _self_\nsuite_name: both\n",
+        suite__both=(
+            "# @package _global_\ndefaults:\n  - override /task: [mine]\n  - _self_\nsuite_name: "
+            "both\n"
+        ),
     )
     ran = evalrun("model=echo", "task=mine", *words)
     assert ran.code == 0, ran.err
@@ -126,32 +135,48 @@ BAD_FILES: list[tuple[str, str, str]] = [
     (
         "task__mine",
         "dataset: {path: x}\n",
-        "mine.yaml:1: the first line of a task file must be '# @package tasks.mine'; got 'dataset: {path: x}'.",
+        "mine.yaml:1: the first line of a task file must be '# @package tasks.mine'; got 'dataset: "
+        "{path: x}'.",
     ),
     (
         "task__mine",
         "# @package tasks.mime\n",
-        "mine.yaml:1: the first line of a task file must be '# @package tasks.mine'; got '# @package tasks.mime'.",
+        "mine.yaml:1: the first line of a task file must be '# @package tasks.mine'; got '# "
+        "@package tasks.mime'.",
     ),
-    ("task__mine", "\n# @package tasks.mine\n", "mine.yaml:1: the first line of a task file must be"),
+    (
+        "task__mine",
+        "\n# @package tasks.mine\n",
+        "mine.yaml:1: the first line of a task file must be",
+    ),
     ("task__mine", "", "mine.yaml:1: the first line of a task file must be"),
     (
         "task__mine",
         "# @package tasks.mine\ndataset: {path: x}\n",
-        "task mine lacks its schema. Its first entry must be `defaults: [/task_schema@_here_, _self_]`",
+        "task mine lacks its schema. Its first entry must be `defaults: [/task_schema@_here_, "
+        "_self_]`",
     ),
     (
         "task__mine",
         GOOD + "promt: {template: x}\n",
         "mine.yaml:3. Did you mean 'tasks.mine.prompt'? Allowed below tasks.mine: dataset,",
     ),
-    ("task__mine", GOOD + "prompt:\n  tmplate: x\n", "There is no setting 'tasks.mine.prompt.tmplate' in "),
+    (
+        "task__mine",
+        GOOD + "prompt:\n  tmplate: x\n",
+        "There is no setting 'tasks.mine.prompt.tmplate' in ",
+    ),
     (
         "task__mine",
         GOOD + "prompt:\n  system: no\n",
-        "mine.yaml:4: tasks.mine.prompt.system is text, but YAML reads no as a truth value. Write it in quotes: 'no'.",
+        "mine.yaml:4: tasks.mine.prompt.system is text, but YAML reads no as a truth value. Write "
+        "it in quotes: 'no'.",
     ),
-    ("task__mine", GOOD + "subsets: [yes, no]\n", "tasks.mine.subsets is text, but YAML reads yes as a truth value."),
+    (
+        "task__mine",
+        GOOD + "subsets: [yes, no]\n",
+        "tasks.mine.subsets is text, but YAML reads yes as a truth value.",
+    ),
     (
         "task__mine",
         GOOD + "dataset: {path: x, revision: 1.10}\n",
@@ -175,17 +200,34 @@ BAD_FILES: list[tuple[str, str, str]] = [
     (
         "task__mine",
         GOOD + "metrics: [mrr, exact_match]\n",
-        "mine.yaml:3: tasks.mine.metrics holds `key: value` lines; got a list. Write {mrr: {}, exact_match: {}}.",
+        "mine.yaml:3: tasks.mine.metrics holds `key: value` lines; got a list. Write {mrr: {}, "
+        "exact_match: {}}.",
     ),
     (
         "task__mine",
         GOOD + "metrics: [mrr: {}]\n",
         "mine.yaml:3: tasks.mine.metrics holds `key: value` lines; got a list.",
     ),
-    ("task__mine", GOOD + "metrics: mrr\n", "tasks.mine.metrics holds `key: value` lines; got mrr. Write {mrr: {}}."),
-    ("task__mine", GOOD + "prompt: null\n", "mine.yaml:3: tasks.mine.prompt holds `key: value` lines; got null."),
-    ("task__mine", GOOD + "generative: [a]\n", "mine.yaml:3: tasks.mine.generative is one text; got a list."),
-    ("task__mine", GOOD + "source: {a: b}\n", "mine.yaml:3: tasks.mine.source is one text; got `key: value` lines."),
+    (
+        "task__mine",
+        GOOD + "metrics: mrr\n",
+        "tasks.mine.metrics holds `key: value` lines; got mrr. Write {mrr: {}}.",
+    ),
+    (
+        "task__mine",
+        GOOD + "prompt: null\n",
+        "mine.yaml:3: tasks.mine.prompt holds `key: value` lines; got null.",
+    ),
+    (
+        "task__mine",
+        GOOD + "generative: [a]\n",
+        "mine.yaml:3: tasks.mine.generative is one text; got a list.",
+    ),
+    (
+        "task__mine",
+        GOOD + "source: {a: b}\n",
+        "mine.yaml:3: tasks.mine.source is one text; got `key: value` lines.",
+    ),
     (
         "task__mine",
         GOOD + "generative: mmlu_generativ\n",
@@ -208,14 +250,35 @@ BAD_FILES: list[tuple[str, str, str]] = [
     (
         "model__own",
         "name: 007\nbackend: hf\n",
-        "own.yaml:1: model.name is text, but YAML reads 007 as a number. Write it in quotes: '007'.",
+        "own.yaml:1: model.name is text, but YAML reads 007 as a number. Write it in quotes: "
+        "'007'.",
     ),
-    ("model__own", "name: own\nbackend: hf\ntemprature: 1\n", "own.yaml:3. Did you mean 'model.temperature'?"),
-    ("model__own", "- name\n", "own.yaml:1: a configuration file holds `key: value` lines; got a list."),
-    ("model__own", "just text\n", "own.yaml:1: a configuration file holds `key: value` lines; got just text."),
-    ("suite__own", "defaults: []\n", "own.yaml:1: the first line of a suite file must be '# @package _global_'"),
+    (
+        "model__own",
+        "name: own\nbackend: hf\ntemprature: 1\n",
+        "own.yaml:3. Did you mean 'model.temperature'?",
+    ),
+    (
+        "model__own",
+        "- name\n",
+        "own.yaml:1: a configuration file holds `key: value` lines; got a list.",
+    ),
+    (
+        "model__own",
+        "just text\n",
+        "own.yaml:1: a configuration file holds `key: value` lines; got just text.",
+    ),
+    (
+        "suite__own",
+        "defaults: []\n",
+        "own.yaml:1: the first line of a suite file must be '# @package _global_'",
+    ),
     ("suite__own", "# @package _global_\nlimt: 3\n", "own.yaml:2. Did you mean 'limit'?"),
-    ("metric__own", "accuracy: {}\n", "own.yaml:1: the first line of a metric file must be '# @package metrics'"),
+    (
+        "metric__own",
+        "accuracy: {}\n",
+        "own.yaml:1: the first line of a metric file must be '# @package metrics'",
+    ),
     (
         "metric__accuracy",
         "# @package metrics\naccuracy: {}\n",
@@ -239,22 +302,29 @@ def test_a_bad_file_is_named_with_its_line(
 
 
 def test_interpolations_are_read(small: Bench, evalrun: Evalrun, tmp_path: Path) -> None:
-    task = TASK.format(data=small.data) + "prompt: {template: 'Cost \\${x} {{ query }}'}\nlimit: ${seed}\n"
+    task = (
+        TASK.format(data=small.data)
+        + "prompt: {template: 'Cost \\${x} {{ query }}'}\nlimit: ${seed}\n"
+    )
     words = user_dir(tmp_path, task__mine=task)
-    ran = evalrun("model=replay", f"model.path={small.answers}", "task=mine", "seed=1", "--dry-run", *words)
+    ran = evalrun(
+        "model=replay", f"model.path={small.answers}", "task=mine", "seed=1", "--dry-run", *words
+    )
     assert ran.code == 0, ran.err
     assert "documents    1 (limit 1)" in ran.out
     assert "Cost ${x} question 0" in ran.out
 
 
-# ---- public reports -------------------------------------------------------------------------------------------
+# ---- public reports ------------------------------------------------------------------------------
 
 
 def words_of(case_id: str) -> list[str]:
     """Overrides of a report, by our names of tasks and max_samples."""
     overrides: list[str] = case("config", case_id)["input"]["overrides"]
     return [
-        o.replace("tasks=", "task=").replace("max_samples=", "limit=").replace("stop=", "model.stop=")
+        o.replace("tasks=", "task=")
+        .replace("max_samples=", "limit=")
+        .replace("stop=", "model.stop=")
         for o in overrides
     ]
 
@@ -269,7 +339,9 @@ def test_cf_001_pipe_and_colon() -> None:
 def test_cf_002_metric_string_bare_and_quoted() -> None:
     for word in words_of("CF-002"):
         config = composed(read([word]).overrides)
-        assert config.metrics == {"pass_at_k": {**parameter_defaults()["pass_at_k"], "k": 10, "n": 16}}
+        assert config.metrics == {
+            "pass_at_k": {**parameter_defaults()["pass_at_k"], "k": 10, "n": 16}
+        }
         (metric,) = build(config, read([word]).overrides).cells[0].metrics
         assert (metric.key, metric.given, metric.n) == ("pass_at_k", ("k", "n"), 16)
 
@@ -277,7 +349,8 @@ def test_cf_002_metric_string_bare_and_quoted() -> None:
 def test_cf_004_commas() -> None:
     bare, listed, text = (word.replace("mmlu", "demo_math") for word in words_of("CF-004"))
     with pytest.raises(
-        Fault, match=r"is ambiguous: task=\[gsm8k,demo_math\] asks for them in one run, or `evalrun -m"
+        Fault,
+        match=r"is ambiguous: task=\[gsm8k,demo_math\] asks for them in one run, or `evalrun -m",
     ):
         read([bare])
     assert list(composed(read([listed]).overrides).tasks) == ["gsm8k", "demo_math"]
@@ -285,7 +358,9 @@ def test_cf_004_commas() -> None:
 
 
 def test_cf_005_yes_and_no(tmp_path: Path) -> None:
-    """Options of a task come from its data; whatever text a file of ours holds is refused where YAML reads a boolean."""
+    """Options of a task come from its data; whatever text a file of ours holds is refused where
+    YAML reads a boolean.
+    """
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD + "dataset: {columns: {choices: [yes, no]}}\n")
     with pytest.raises(Fault, match=r"YAML reads yes as a truth value\. Write it in quotes: 'yes'"):
@@ -302,7 +377,9 @@ def test_cf_007_versions_stay_text() -> None:
 def test_cf_008_literal_dollar() -> None:
     row = case("config", "CF-008")
     text = row["input"]["yaml"].strip().removeprefix("prompt: ").strip("'")
-    assert composed(read([f"model.system={text}"]).overrides).model.system == row["expected"]["value"]
+    assert (
+        composed(read([f"model.system={text}"]).overrides).model.system == row["expected"]["value"]
+    )
 
 
 def test_cf_011_misspelt_key(evalrun: Evalrun, tmp_path: Path) -> None:
@@ -315,7 +392,9 @@ def test_cf_011_misspelt_key(evalrun: Evalrun, tmp_path: Path) -> None:
 
 def test_cf_013_none_and_null() -> None:
     none, null = words_of("CF-013")
-    with pytest.raises(Fault, match=r"limit must be a positive integer; got 'None'. Write null for none."):
+    with pytest.raises(
+        Fault, match=r"limit must be a positive integer; got 'None'. Write null for none."
+    ):
         build(composed(read([none]).overrides))
     assert build(composed(read([null]).overrides)).cells[0].limit is None
 
@@ -323,7 +402,8 @@ def test_cf_013_none_and_null() -> None:
 def test_cf_015_asked_for_n() -> None:
     words = ["metric=pass@k:k=1&n=16", "num_return_sequences=1"]
     with pytest.raises(
-        Fault, match="num_return_sequences=1 is below the n=16 that metric pass_at_k of task demo_math"
+        Fault,
+        match="num_return_sequences=1 is below the n=16 that metric pass_at_k of task demo_math",
     ):
         build(composed(read(words).overrides))
     (cell,) = build(composed(read(words[:1]).overrides)).cells
@@ -332,7 +412,12 @@ def test_cf_015_asked_for_n() -> None:
 
 def test_metric_sets_and_single_metrics_go_together() -> None:
     metrics: dict[str, Any] = composed(read(["metric=[sampling,em]"]).overrides).metrics
-    assert [w.key for w in wishes_of(metrics, [])] == ["pass_at_k", "cons_at_k", "avg_at_n", "exact_match"]
+    assert [w.key for w in wishes_of(metrics, [])] == [
+        "pass_at_k",
+        "cons_at_k",
+        "avg_at_n",
+        "exact_match",
+    ]
 
 
 def test_a_subset_that_the_task_does_not_list(evalrun: Evalrun, small: Bench) -> None:

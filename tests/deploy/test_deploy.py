@@ -1,4 +1,6 @@
-"""The server under test from deploy.sh to the report: started, waited for, probed, asked, ended; and what fails."""
+"""The server under test from deploy.sh to the report: started, waited for, probed, asked, ended;
+and what fails.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ def deployment(tmp_path: Path) -> Deployment:
     return deploying.make(tmp_path)
 
 
-def test_from_start_to_report(evalrun: Evalrun, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five samples by default, the weights' path as the model's name, what the server sees, and nothing left of it."""
+def test_from_start_to_report(
+    evalrun: Evalrun, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five samples by default, the weights' path as the model's name, what the server sees, and
+    nothing left of it.
+    """
     monkeypatch.setenv("HF_TOKEN", "hidden-1")
     monkeypatch.setenv("VLLM_API_KEY", "hidden-2")
     monkeypatch.setenv("vllm_secret", "hidden-3")
@@ -36,15 +42,25 @@ def test_from_start_to_report(evalrun: Evalrun, deployment: Deployment, monkeypa
     plan = json.loads((run / "configs" / "plan.json").read_text())
     assert plan["num_return_sequences"] == 5
     assert "default" in dict(plan["cells"][0]["origins"])["n"]
-    env = dict(line.split("=", 1) for line in (deployment.folder / "env.txt").read_text().splitlines())
+    env = dict(
+        line.split("=", 1) for line in (deployment.folder / "env.txt").read_text().splitlines()
+    )
     assert env.pop("MODEL_PATH") == str(deployment.weights)
     assert Path(env.pop("HOME")).is_relative_to(run)
-    assert (env.pop("MINE"), env.pop("PORT"), env.pop("VLLM_SEEN")) == ("a b,c", str(deployment.port), "1")
+    assert (env.pop("MINE"), env.pop("PORT"), env.pop("VLLM_SEEN")) == (
+        "a b,c",
+        str(deployment.port),
+        "1",
+    )
     assert (env.pop("https_proxy"), env.pop("NO_PROXY")) == ("http://127.0.0.1:9", "nowhere")
     shell = {"PWD", "SHLVL", "_", "OLDPWD"}
     prefixes = ("ASCEND_", "NPU_", "HCCL_", "CUDA_", "NVIDIA_", "VLLM_", "OMP_")
     known = {"PATH", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", *shell}
-    assert [name for name in env if name not in known and not name.startswith(prefixes) and "proxy" not in name] == []
+    assert [
+        name
+        for name in env
+        if name not in known and not name.startswith(prefixes) and "proxy" not in name
+    ] == []
     assert "hidden" not in "".join(env.values())
     assert deployment.log().splitlines()[0] == str(deployment.repo)
     assert "mock server" in deployment.log()
@@ -69,7 +85,9 @@ def test_what_is_complete_starts_no_server(evalrun: Evalrun, deployment: Deploym
 
 
 def test_another_place_is_the_same_run(evalrun: Evalrun, deployment: Deployment) -> None:
-    """The folders may lie elsewhere when a run is resumed; other weights of the same name do not mix with it."""
+    """The folders may lie elsewhere when a run is resumed; other weights of the same name do not
+    mix with it.
+    """
     assert evalrun("--limit", "2", *deployment.words()).code == 0
     elsewhere = deployment.folder / "elsewhere"
     elsewhere.mkdir()
@@ -89,7 +107,13 @@ def test_dry_run_shows_the_steps(evalrun: Evalrun, deployment: Deployment) -> No
     (deployment.repo / "requirements.txt").write_text("x\n")
     ran = evalrun("--dry-run", *deployment.words(samples=None))
     assert ran.code == 0, ran.err
-    for said in ("deploy.sh", "requirements.txt", str(deployment.weights), str(deployment.port), "n            5"):
+    for said in (
+        "deploy.sh",
+        "requirements.txt",
+        str(deployment.weights),
+        str(deployment.port),
+        "n            5",
+    ):
         assert said in ran.out
     assert "default where the run starts the server" in ran.out
     assert run_folders(deployment.folder) == []
@@ -115,7 +139,9 @@ def test_ways_to_start(evalrun: Evalrun, deployment: Deployment, script: str) ->
 
 def test_windows_line_ends(evalrun: Evalrun, deployment: Deployment) -> None:
     """Said, and run as if they were not there; $0 is still the script, and the folder its own."""
-    deployment.write(f'echo "zero=$0 in $(cd "$(dirname "$0")" && pwd)"\nif true; then\n  {MOCK}\nfi', "\r\n")
+    deployment.write(
+        f'echo "zero=$0 in $(cd "$(dirname "$0")" && pwd)"\nif true; then\n  {MOCK}\nfi', "\r\n"
+    )
     ran = evalrun(*deployment.words("--limit", "1", samples=1))
     assert ran.code == 0, ran.err
     assert "CR LF" in ran.err
@@ -126,7 +152,9 @@ NAMES = [("names=other", "other"), ("names=x,{weights}", "{weights}"), ("plain",
 
 
 @pytest.mark.parametrize(("kind", "name"), NAMES)
-def test_the_name_of_the_model(evalrun: Evalrun, deployment: Deployment, kind: str, name: str) -> None:
+def test_the_name_of_the_model(
+    evalrun: Evalrun, deployment: Deployment, kind: str, name: str
+) -> None:
     kind, name = (text.format(weights=deployment.weights) for text in (kind, name))
     deployment.write(f"{TINY} {kind}")
     ran = evalrun(*deployment.words("--limit", "1", samples=1))
@@ -135,19 +163,40 @@ def test_the_name_of_the_model(evalrun: Evalrun, deployment: Deployment, kind: s
 
 
 FAILURES = [
-    ("early exit", "echo 'no such option: --fast' >&2\nexit 3", "ended with exit code 3", "no such option: --fast"),
+    (
+        "early exit",
+        "echo 'no such option: --fast' >&2\nexit 3",
+        "ended with exit code 3",
+        "no such option: --fast",
+    ),
     ("killed", "echo loading\nkill -9 $$", "was ended by signal SIGKILL", "loading"),
-    ("exit 0 and nothing left", "echo 'all done'\nsleep 0.2", "no process of it is left", "all done"),
+    (
+        "exit 0 and nothing left",
+        "echo 'all done'\nsleep 0.2",
+        "no process of it is left",
+        "all done",
+    ),
     ("no chat route", f"{TINY} no-chat", "/v1/chat/completions", "no such route"),
     ("no streaming", f"{TINY} no-stream", "does not stream", "/v1/chat/completions"),
-    ("refused", f"{TINY} refusing", "refuses a plain streaming request", "max_tokens is unheard of"),
+    (
+        "refused",
+        f"{TINY} refusing",
+        "refuses a plain streaming request",
+        "max_tokens is unheard of",
+    ),
     ("other names", f"{TINY} names=a,b", "lists a, b", "model.path=NAME"),
 ]
 
 
-@pytest.mark.parametrize(("script", "said", "line"), [f[1:] for f in FAILURES], ids=[f[0] for f in FAILURES])
-def test_a_server_that_fails(evalrun: Evalrun, deployment: Deployment, script: str, said: str, line: str) -> None:
-    """At once, not at the time limit: no score, exit code 3, the reason with the last lines in report and state."""
+@pytest.mark.parametrize(
+    ("script", "said", "line"), [f[1:] for f in FAILURES], ids=[f[0] for f in FAILURES]
+)
+def test_a_server_that_fails(
+    evalrun: Evalrun, deployment: Deployment, script: str, said: str, line: str
+) -> None:
+    """At once, not at the time limit: no score, exit code 3, the reason with the last lines in
+    report and state.
+    """
     deployment.write(script)
     start = time.monotonic()
     ran = evalrun(*deployment.words())
@@ -182,11 +231,15 @@ def test_all_tasks_of_a_failed_server_fail(evalrun: Evalrun, deployment: Deploym
     assert ran.code == 3, ran.err
     assert deployment.log().count("once") == 1
     for task in ("gsm8k", "demo_math"):
-        assert "ended with exit code 1" in header_of(deployment.run_folder(), "deploy", task)["reason"]
+        assert (
+            "ended with exit code 1" in header_of(deployment.run_folder(), "deploy", task)["reason"]
+        )
 
 
 def test_the_server_dies_in_the_middle(evalrun: Evalrun, deployment: Deployment) -> None:
-    """Rows so far are kept, the rest counted as unsent, exit 3 with the cause at once; --resume completes it."""
+    """Rows so far are kept, the rest counted as unsent, exit 3 with the cause at once; --resume
+    completes it.
+    """
     rows = [{"question": f"{q} + 5 [[pattern=10]]", "answer": f"#### {q + 5}"} for q in range(200)]
     (deployment.folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     deployment.write(f"{deploying.DIES_ONCE}\nexec {MOCK} --ttft 0.2")

@@ -1,4 +1,6 @@
-"""Before a server is started: what is refused, how large the weights are, which shell runs, what is installed."""
+"""Before a server is started: what is refused, how large the weights are, which shell runs, what
+is installed.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,11 @@ SHELLS = [
 def test_any_shell(tmp_path: Path, first: str, interpreter: tuple[str, ...]) -> None:
     (tmp_path / "deploy.sh").write_bytes((first + "true").encode())
     found = script.read(tmp_path)
-    names = interpreter if "/" in interpreter[0] else tuple(os.path.basename(w) for w in found.interpreter)
+    names = (
+        interpreter
+        if "/" in interpreter[0]
+        else tuple(os.path.basename(w) for w in found.interpreter)
+    )
     assert (found.interpreter if "/" in interpreter[0] else names) == interpreter
     is_odd = "\r" in first or "\ufeff" in first
     assert (found.note is not None) is is_odd
@@ -149,7 +155,9 @@ NO_SCRIPTS = [
 
 
 @pytest.mark.parametrize(("make", "said"), NO_SCRIPTS)
-def test_what_is_no_script_is_refused_at_once(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:
+def test_what_is_no_script_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], object], said: str
+) -> None:
     """A pipe would be waited for without end, a device read without end; a program is no script."""
     make(tmp_path / "deploy.sh")
     with pytest.raises(Fault, match=f"(?i){said}"):
@@ -157,7 +165,9 @@ def test_what_is_no_script_is_refused_at_once(tmp_path: Path, make: Callable[[Pa
 
 
 def test_a_port_that_another_run_keeps(evalrun: Evalrun, deployment: Deployment) -> None:
-    """Two runs that start at one moment would both find it free, and one would be asked for both."""
+    """Two runs that start at one moment would both find it free, and one would be asked for
+    both.
+    """
     claim = ports.claim(deployment.port)
     assert claim is not None
     assert ports.claim(deployment.port) is None
@@ -179,7 +189,9 @@ SERVER_SECRETS = [
 
 
 @pytest.mark.parametrize("words", SERVER_SECRETS)
-@pytest.mark.parametrize("mode", [["--mode", "eval"], ["--mode", "eval", "--reuse", "latest"], ["-m", "seed=1,2"]])
+@pytest.mark.parametrize(
+    "mode", [["--mode", "eval"], ["--mode", "eval", "--reuse", "latest"], ["-m", "seed=1,2"]]
+)
 def test_a_secret_for_the_server_reaches_no_file(
     evalrun: Evalrun, deployment: Deployment, mode: list[str], words: list[str]
 ) -> None:
@@ -191,8 +203,23 @@ def test_a_secret_for_the_server_reaches_no_file(
     assert run_folders(deployment.folder) == []
 
 
-ALLOWED = ["PATH", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", "http_proxy", "HTTPS_PROXY", "no_proxy",
-           "ASCEND_HOME", "NPU_X", "HCCL_X", "CUDA_VISIBLE_DEVICES", "NVIDIA_X", "VLLM_X", "OMP_NUM_THREADS"]  # fmt: skip
+ALLOWED = [
+    "PATH",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "TMPDIR",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "ASCEND_HOME",
+    "NPU_X",
+    "HCCL_X",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_X",
+    "VLLM_X",
+    "OMP_NUM_THREADS",
+]
 HELD = [
     "USER",
     "VIRTUAL_ENV",
@@ -208,34 +235,51 @@ HELD = [
 
 def test_the_environment_is_a_list_of_what_is_allowed(tmp_path: Path) -> None:
     own = str(Path(sys.prefix) / "bin")
-    outside = dict.fromkeys([*ALLOWED, *HELD], "x") | {"PATH": f"{own}:/usr/bin:/bin", "HOME": "/root"}
+    outside = dict.fromkeys([*ALLOWED, *HELD], "x") | {
+        "PATH": f"{own}:/usr/bin:/bin",
+        "HOME": "/root",
+    }
     deploy = DeployPlan(env=(("LANG", "C"), ("EXTRA", "1")))
-    env = environment.server_environment(deploy, outside, tmp_path / "home", tmp_path / "w", tmp_path / "venv")
+    env = environment.server_environment(
+        deploy, outside, tmp_path / "home", tmp_path / "w", tmp_path / "venv"
+    )
     assert sorted(env) == sorted([*ALLOWED, "HOME", "MODEL_PATH", "EXTRA"])
-    assert (env["LANG"], env["HOME"], env["MODEL_PATH"]) == ("C", str(tmp_path / "home"), str(tmp_path / "w"))
+    assert (env["LANG"], env["HOME"], env["MODEL_PATH"]) == (
+        "C",
+        str(tmp_path / "home"),
+        str(tmp_path / "w"),
+    )
     last = [own] if sys.prefix != sys.base_prefix else []
     folders = env["PATH"].split(":")
     assert folders[0] == str(tmp_path / "venv" / "bin")
     assert folders[len(folders) - len(last) :] == last  # evalrun's own python comes last
 
 
-# ---- installation ----------------------------------------------------------------------------------------------
+# ---- installation --------------------------------------------------------------------------------
 
 WHEEL = {
     "tiny_dep.py": "version = '1.2'\n",
     "tiny_dep-1.2.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny-dep\nVersion: 1.2\n",
-    "tiny_dep-1.2.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    "tiny_dep-1.2.dist-info/RECORD": "".join(f"tiny_dep{name},,\n" for name in (".py", "-1.2.dist-info/RECORD")),
+    "tiny_dep-1.2.dist-info/WHEEL": (
+        "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    ),
+    "tiny_dep-1.2.dist-info/RECORD": "".join(
+        f"tiny_dep{name},,\n" for name in (".py", "-1.2.dist-info/RECORD")
+    ),
 }
 
 
 def test_requirements_are_installed(evalrun: Evalrun, deployment: Deployment) -> None:
-    """Into an environment of the run, which sees the packages of the python that made it; then into a named one."""
+    """Into an environment of the run, which sees the packages of the python that made it; then
+    into a named one.
+    """
     with zipfile.ZipFile(deployment.repo / "tiny_dep-1.2-py3-none-any.whl", "w") as wheel:
         for name, text in WHEEL.items():
             wheel.writestr(name, text)
     (deployment.repo / "requirements.txt").write_text("./tiny_dep-1.2-py3-none-any.whl\n")
-    check = "python3 -c 'import sys, tiny_dep, numpy; print(\"found\", tiny_dep.version, sys.prefix)'"
+    check = (
+        "python3 -c 'import sys, tiny_dep, numpy; print(\"found\", tiny_dep.version, sys.prefix)'"
+    )
     deployment.write(f"{check}\n{MOCK}")
     words = deployment.words(f"deploy.python={sys.executable}", "deploy.env.PIP_NO_INDEX=1")
     ran = evalrun("--mode", "infer", *words)
@@ -258,7 +302,9 @@ def test_an_environment_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
     (venv / "bin" / "python").symlink_to(sys.executable)
-    installation = Installation(DeployPlan(), sys.executable, venv, tmp_path, tmp_path / "install.out")
+    installation = Installation(
+        DeployPlan(), sys.executable, venv, tmp_path, tmp_path / "install.out"
+    )
     assert next(name for name, _ in installation.steps()) == "the virtual environment"
     installation._mark.touch()
     assert [name for name, _ in installation.steps()] == ["pip install -r requirements.txt"]

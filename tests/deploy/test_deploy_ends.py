@@ -1,4 +1,6 @@
-"""However evalrun ends, killed with SIGKILL too, the server under test and all that it started end; resume goes on."""
+"""However evalrun ends, killed with SIGKILL too, the server under test and all that it started
+end; resume goes on.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,18 @@ from evalrun.errors import TaskFailure
 def deployment(tmp_path: Path) -> Deployment:
     """A slow server whose script leaves a daemon in a session of its own besides."""
     made = deploying.make(tmp_path, n_questions=100)
-    made.write(f"setsid nohup sh -c 'sleep 300; echo {made.weights}' > /dev/null 2>&1 &\n{MOCK} --ttft 0.2")
+    made.write(
+        f"setsid nohup sh -c 'sleep 300; echo {made.weights}' > /dev/null 2>&1 &\n{MOCK} --ttft 0.2"
+    )
     return made
 
 
 def is_asking(deployment: Deployment) -> bool:
     """Whether rows of the run lie on the disk."""
-    return any(p.stat().st_size > 3000 for p in deployment.folder.glob("outputs/*/predictions/deploy/gsm8k.*.arrows"))
+    return any(
+        p.stat().st_size > 3000
+        for p in deployment.folder.glob("outputs/*/predictions/deploy/gsm8k.*.arrows")
+    )
 
 
 def started(deployment: Deployment, *more: str) -> subprocess.Popen[str]:
@@ -56,7 +63,8 @@ def test_kill_9_leaves_no_server(evalrun: Evalrun, deployment: Deployment) -> No
         assert str(state[f"{key}_start"]).isdigit()
     process.kill()
     process.communicate()
-    resumed = evalrun("--resume", *deployment.words("model.concurrency=64"))  # waits for the supervisor
+    # waits for the supervisor
+    resumed = evalrun("--resume", *deployment.words("model.concurrency=64"))
     assert resumed.code == 0, resumed.err
     assert is_gone(deployment)
     assert len(rows_of(deployment.run_folder(), "deploy")) == 200
@@ -65,7 +73,9 @@ def test_kill_9_leaves_no_server(evalrun: Evalrun, deployment: Deployment) -> No
 
 def test_kill_9_while_the_server_ignores_term(deployment: Deployment) -> None:
     deployment.write(f"trap '' TERM HUP INT\n{MOCK} --ttft 0.2\nwhile true; do sleep 1; done")
-    process = launch(deployment.words("model.concurrency=8", "deploy.stop_timeout_s=0.5"), deployment.folder)
+    process = launch(
+        deployment.words("model.concurrency=8", "deploy.stop_timeout_s=0.5"), deployment.folder
+    )
     wait_for(lambda: is_asking(deployment))
     process.kill()
     process.communicate()
@@ -79,7 +89,10 @@ def test_a_stop_ends_the_server(deployment: Deployment, number: signal.Signals, 
     out, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert is_gone(deployment)
-    assert (deployment.state()["phase"], deployment.state()["supervisor_pid"]) == ("terminated", None)
+    assert (deployment.state()["phase"], deployment.state()["supervisor_pid"]) == (
+        "terminated",
+        None,
+    )
     assert not out
     assert not (deployment.run_folder() / "summary").exists()
     assert 0 < len(rows_of(deployment.run_folder(), "deploy")) < 200
@@ -88,7 +101,11 @@ def test_a_stop_ends_the_server(deployment: Deployment, number: signal.Signals, 
 def test_a_stop_while_it_starts(deployment: Deployment) -> None:
     deployment.write("echo loading; sleep 300")
     process = launch(deployment.words(), deployment.folder)
-    wait_for(lambda: any("loading" in p.read_text() for p in deployment.folder.glob("outputs/*/logs/deploy.out")))
+    wait_for(
+        lambda: any(
+            "loading" in p.read_text() for p in deployment.folder.glob("outputs/*/logs/deploy.out")
+        )
+    )
     assert deployment.state()["phase"] == "starting"
     process.terminate()
     _, err = process.communicate(timeout=60)
@@ -117,7 +134,9 @@ def test_the_supervisor_is_killed(deployment: Deployment) -> None:
 
 
 def test_both_are_killed(evalrun: Evalrun, deployment: Deployment) -> None:
-    """Nobody is left to end the server: a resume says which command does, and that ends all of it."""
+    """Nobody is left to end the server: a resume says which command does, and that ends all of
+    it.
+    """
     process = started(deployment)
     state = deployment.state()
     process.kill()
@@ -126,14 +145,17 @@ def test_both_are_killed(evalrun: Evalrun, deployment: Deployment) -> None:
     wait_for(lambda: not os.path.exists(f"/proc/{state['supervisor_pid']}"))
     resumed = evalrun("--resume", *deployment.words())
     assert resumed.code == 2
-    assert f"`evalrun stop {deployment.run_folder().relative_to(deployment.folder)}` ends it" in resumed.err
+    assert (
+        f"`evalrun stop {deployment.run_folder().relative_to(deployment.folder)}` ends it"
+        in resumed.err
+    )
     stopped = evalrun("stop", "latest")
     assert stopped.code == 0, stopped.err
     assert "The server that it had left was ended" in stopped.out
     assert is_gone(deployment)
 
 
-# ---- the supervisor by itself ----------------------------------------------------------------------------------
+# ---- the supervisor by itself --------------------------------------------------------------------
 
 
 def command(folder: Path, script: str, stop_timeout_s: float = 1.0) -> Supervised:
@@ -160,7 +182,9 @@ def test_how_a_command_ends(tmp_path: Path, script: str, code: int, how: str) ->
 
 
 def test_the_last_lines_hold_no_credentials(tmp_path: Path) -> None:
-    it = command(tmp_path, "echo 'index https://me:sesame@host/simple, git+ssh://sesame@host:22/x'; exit 1")
+    it = command(
+        tmp_path, "echo 'index https://me:sesame@host/simple, git+ssh://sesame@host:22/x'; exit 1"
+    )
     assert it.ended.wait(20)
     it.stop()
     assert it.tail() == "index https://***@host/simple, git+ssh://***@host:22/x"
@@ -177,7 +201,11 @@ def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
 def test_all_generations_are_ended(tmp_path: Path) -> None:
     """Daemons of daemons, in sessions of their own, deaf to TERM."""
     deaf = f"trap '' TERM; while true; do sleep 0.1; : {tmp_path}; done"
-    it = command(tmp_path, f'(setsid sh -c "{deaf}" &) ; setsid sh -c "{deaf}" & sleep 300', stop_timeout_s=0.3)
+    it = command(
+        tmp_path,
+        f'(setsid sh -c "{deaf}" &) ; setsid sh -c "{deaf}" & sleep 300',
+        stop_timeout_s=0.3,
+    )
     wait_for(lambda: len(deploying.mentioning(": " + str(tmp_path))) >= 2)
     assert it.stop() == []
     assert deploying.mentioning(": " + str(tmp_path)) == []
@@ -202,7 +230,9 @@ def test_another_process_of_the_same_pid_is_left_alone(tmp_path: Path) -> None:
 
 def test_last_lines_are_of_this_start_and_harmless(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("of yesterday\n")
-    it = command(tmp_path, r"for i in $(seq 40); do echo line $i; done; printf '\033[2Jred\n'; exit 1")
+    it = command(
+        tmp_path, r"for i in $(seq 40); do echo line $i; done; printf '\033[2Jred\n'; exit 1"
+    )
     assert it.ended.wait(20)
     lines = it.tail().splitlines()
     assert len(lines) == supervised.LAST_LINES

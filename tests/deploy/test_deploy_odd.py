@@ -1,4 +1,6 @@
-"""What stands in the way of the server under test: hanging answers, a port that changes hands, settings that change."""
+"""What stands in the way of the server under test: hanging answers, a port that changes hands,
+settings that change.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def test_a_port_that_is_taken_after_the_check(
 def test_a_foreign_server_is_not_tested(
     evalrun: Evalrun, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes the port while deploy.sh still loads its weights, and answers all that a server must."""
+    """It takes the port while deploy.sh still loads its weights, and answers all that a server
+    must.
+    """
     monkeypatch.setattr(serving_module, "PORT_WAIT_S", 0.1)
     go = deployment.folder / "go"
     waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
@@ -97,7 +101,9 @@ def test_a_foreign_server_is_not_tested(
     assert rows_of(deployment.run_folder(), "deploy") == []
 
 
-def test_a_run_whose_server_did_not_start_goes_on_by_its_name(evalrun: Evalrun, deployment: Deployment) -> None:
+def test_a_run_whose_server_did_not_start_goes_on_by_its_name(
+    evalrun: Evalrun, deployment: Deployment
+) -> None:
     """Everything is as it was typed; what was wrong is typed anew."""
     deployment.write(f"sleep 1\nexec {MOCK}")
     assert evalrun(*deployment.words("deploy.ready_timeout_s=0.2")).code == 3
@@ -109,7 +115,9 @@ def test_a_run_whose_server_did_not_start_goes_on_by_its_name(evalrun: Evalrun, 
     assert len(rows_of(run, "deploy")) == 2
 
 
-def test_a_resume_has_the_settings_of_its_own_command(evalrun: Evalrun, deployment: Deployment) -> None:
+def test_a_resume_has_the_settings_of_its_own_command(
+    evalrun: Evalrun, deployment: Deployment
+) -> None:
     """A limit that was too short, or a port, is corrected by the command that goes on."""
     deployment.write(f"sleep 1\nexec {MOCK}")
     assert evalrun(*deployment.words("deploy.ready_timeout_s=0.2")).code == 3

@@ -1,4 +1,6 @@
-"""The wheel, in a venv of its own that has only the core packages, from a folder that is no checkout."""
+"""The wheel, in a venv of its own that has only the core packages, from a folder that is no
+checkout.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,22 @@ class Installed:
     def pip(self, *words: str) -> None:
         """pip of the venv, without network."""
         checked(
-            [str(self.python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", *words], self.python.parent
+            [str(self.python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", *words],
+            self.python.parent,
         )
 
 
 def command(words: list[str], folder: Path) -> Ran:
     """One command in a clean environment, offline."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "EVALRUN", "VIRTUAL_ENV"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("PYTHON", "EVALRUN", "VIRTUAL_ENV"))
+    }
     environment = {**kept, "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
-    ran = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
@@ -68,7 +77,9 @@ def with_requirements(names: tuple[str, ...]) -> set[str]:
 
 
 def link_packages(site: Path) -> None:
-    """Link the core packages of this interpreter into another's site-packages: same versions, no network."""
+    """Link the core packages of this interpreter into another's site-packages: same versions, no
+    network.
+    """
     for name in with_requirements(CORE):
         distribution = metadata.distribution(name)
         for top in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
@@ -81,7 +92,10 @@ def link_packages(site: Path) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and the wheel that was built out of that sdist."""
     folder = tmp_path_factory.mktemp("dist")
-    checked([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)], folder)
+    checked(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)],
+        folder,
+    )
     return folder
 
 
@@ -91,7 +105,10 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     venv = tmp_path_factory.mktemp("venv") / "clean"
     checked([sys.executable, "-m", "venv", str(venv)], venv.parent)
     result = Installed(venv / "bin" / "python")
-    site = checked([str(result.python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], venv.parent)
+    site = checked(
+        [str(result.python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        venv.parent,
+    )
     link_packages(Path(site.strip()))
     (wheel,) = built.glob("*.whl")
     result.pip(str(wheel))
@@ -105,9 +122,13 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 def stored(folder: Path) -> dict[str, Any]:
-    """Relative path -> content of every results JSON of the only run below folder/outputs, stage times left out."""
+    """Relative path -> content of every results JSON of the only run below folder/outputs, stage
+    times left out.
+    """
     (path,) = run_folders(folder)
-    files = [each for each in path.glob("results/*/*.json") if not each.name.endswith(".times.json")]
+    files = [
+        each for each in path.glob("results/*/*.json") if not each.name.endswith(".times.json")
+    ]
     return {str(each.relative_to(path)): json.loads(each.read_text()) for each in files}
 
 
@@ -115,7 +136,10 @@ def test_wheel_holds_the_configuration_and_the_data(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     for group in ("conf", "tasks_yaml"):
-        ours = {f"evalrun/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / group).rglob("*.yaml")}
+        ours = {
+            f"evalrun/{path.relative_to(ROOT).as_posix()}"
+            for path in (ROOT / group).rglob("*.yaml")
+        }
         assert len(ours) > 2
         assert ours - names == set()
     assert "evalrun/tasks/data/demo_math.jsonl" in names
@@ -142,8 +166,8 @@ def test_sdist_holds_all_that_a_build_and_the_tests_need(built: Path) -> None:
 
 def test_installed_package_is_not_the_checkout(installed: Installed, tmp_path: Path) -> None:
     code = (
-        "import evalrun, importlib.util as u\nprint(evalrun.__file__)\n"
-        "print([n for n in ('datasets', 'torch', 'transformers', 'vllm', 'aiohttp') if u.find_spec(n)])"
+        "import evalrun, importlib.util as u\nprint(evalrun.__file__)\nprint([n for n in "
+        "('datasets', 'torch', 'transformers', 'vllm', 'aiohttp') if u.find_spec(n)])"
     )
     where, engines = checked([str(installed.python), "-c", code], tmp_path).splitlines()
     assert str(installed.python.parent.parent) in where
@@ -159,7 +183,9 @@ def test_help_and_lists(installed: Installed, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dry_run_sends_and_writes_nothing(installed: Installed, tmp_path: Path, bench: Bench) -> None:
+def test_dry_run_sends_and_writes_nothing(
+    installed: Installed, tmp_path: Path, bench: Bench
+) -> None:
     ran = installed.run(tmp_path, "--dry-run", *bench.words("num_return_sequences=2"))
     assert ran.code == 0, ran.err
     assert "requests: 8 answers in all" in ran.out
@@ -167,7 +193,9 @@ def test_dry_run_sends_and_writes_nothing(installed: Installed, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_run_and_eval_give_what_the_checkout_gives(installed: Installed, tmp_path: Path, bench: Bench) -> None:
+def test_run_and_eval_give_what_the_checkout_gives(
+    installed: Installed, tmp_path: Path, bench: Bench
+) -> None:
     here, there = tmp_path / "wheel", tmp_path / "checkout"
     here.mkdir()
     there.mkdir()
@@ -187,8 +215,12 @@ def test_run_and_eval_give_what_the_checkout_gives(installed: Installed, tmp_pat
     assert len(run_folders(here)) == 1
 
 
-def test_demo_data_comes_with_the_package(installed: Installed, tmp_path: Path, bench: Bench) -> None:
-    ran = installed.run(tmp_path, "--dry-run", "model=replay", f"model.path={bench.answers}", "task=demo_math")
+def test_demo_data_comes_with_the_package(
+    installed: Installed, tmp_path: Path, bench: Bench
+) -> None:
+    ran = installed.run(
+        tmp_path, "--dry-run", "model=replay", f"model.path={bench.answers}", "task=demo_math"
+    )
     assert ran.code == 0, ran.err
     assert "requests: 40 answers in all" in ran.out
 
@@ -232,7 +264,9 @@ dataset: {path: PLACE, columns: {query: country, gold: capital}}
 prompt: {template: 'The capital of {{ query }} is'}
 metrics: {accuracy: {}}
 """,
-    "capitals.jsonl": '{"country": "France", "capital": "Paris"}\n{"country": "Peru", "capital": "Lima"}\n',
+    "capitals.jsonl": (
+        '{"country": "France", "capital": "Paris"}\n{"country": "Peru", "capital": "Lima"}\n'
+    ),
     "answers.jsonl": '{"query": "France", "text": "Paris"}\n{"query": "Peru", "text": "Cusco"}\n',
 }
 
@@ -243,18 +277,34 @@ def test_add_on_package_adds_a_task(installed: Installed, tmp_path: Path) -> Non
     for name, text in ADD_ON.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text.replace("PLACE", str(project / "capitals.jsonl")))
-    words = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(project)]
+    words = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(tmp_path),
+        str(project),
+    ]
     checked(words, tmp_path)
     installed.pip(*map(str, tmp_path.glob("*.whl")))
     try:
         listed = installed.run(elsewhere, "list", "tasks")
         assert [
-            line for line in listed.out.splitlines() if line.split() == ["capitals", "capitals", "of", "the", "world"]
+            line
+            for line in listed.out.splitlines()
+            if line.split() == ["capitals", "capitals", "of", "the", "world"]
         ]
-        ran = installed.run(elsewhere, "model=replay", f"model.path={project / 'answers.jsonl'}", "task=capitals")
+        ran = installed.run(
+            elsewhere, "model=replay", f"model.path={project / 'answers.jsonl'}", "task=capitals"
+        )
         assert ran.code == 0, ran.err
         (results,) = stored(elsewhere).values()
         assert [e["value"] for e in results["estimates"]] == [0.5]
     finally:
-        checked([str(installed.python), "-m", "pip", "uninstall", "-q", "-y", "evalrun-mytasks"], tmp_path)
+        checked(
+            [str(installed.python), "-m", "pip", "uninstall", "-q", "-y", "evalrun-mytasks"],
+            tmp_path,
+        )
     assert "capitals" not in installed.run(elsewhere, "list", "tasks").out

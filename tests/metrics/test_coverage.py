@@ -27,7 +27,9 @@ def test_wilson(n: int, p: float) -> None:
     assert 0.92 <= coverage((wilson(c, n) for c in correct), p) <= 0.98
 
 
-@pytest.mark.parametrize(("groups", "p", "share"), [(10, 0.5, 0.1), (10, 0.8, 0.3), (15, 0.3, 0.3), (40, 0.5, 0.6)])
+@pytest.mark.parametrize(
+    ("groups", "p", "share"), [(10, 0.5, 0.1), (10, 0.8, 0.3), (15, 0.3, 0.3), (40, 0.5, 0.6)]
+)
 def test_clustered_binary(groups: int, p: float, share: float) -> None:
     """share: correlation of two documents of one cluster."""
     rng = np.random.default_rng(groups)
@@ -52,7 +54,11 @@ def test_clustered_graded(groups: int) -> None:
 
     def intervals() -> Iterator[tuple[float, float]]:
         for _ in range(RUNS):
-            values = 0.5 + 0.1 * rng.standard_normal(groups)[codes] + 0.1 * rng.standard_normal(codes.size)
+            values = (
+                0.5
+                + 0.1 * rng.standard_normal(groups)[codes]
+                + 0.1 * rng.standard_normal(codes.size)
+            )
             found = mean_error(values, is_bounded=False, codes=codes)
             assert found.ci_low is not None
             assert found.ci_high is not None
@@ -68,7 +74,9 @@ def test_bootstrap_of_a_ratio_over_30_documents() -> None:
         for _ in range(RUNS):
             weights = rng.integers(20, 60, 30).astype(float)
             rows = np.stack([weights * (0.7 + 0.15 * rng.standard_normal(30)), weights], axis=1)
-            replicates = bootstrap.replicates_of_sums(rows, lambda sums: sums[..., 0] / sums[..., 1], 400)
+            replicates = bootstrap.replicates_of_sums(
+                rows, lambda sums: sums[..., 0] / sums[..., 1], 400
+            )
             yield bootstrap.percentile_interval(replicates)
 
     assert 0.91 <= coverage(intervals(), 0.7) <= 0.97
@@ -76,7 +84,9 @@ def test_bootstrap_of_a_ratio_over_30_documents() -> None:
 
 @pytest.mark.parametrize(("n", "k"), [(8, 1), (16, 4)])
 def test_rerun_over_30_documents(n: int, k: int) -> None:
-    """The same 30 questions asked again: the truth is their own mean, whatever other questions would give."""
+    """The same 30 questions asked again: the truth is their own mean, whatever other questions
+    would give.
+    """
     rng = np.random.default_rng(n)
     chance = rng.beta(1.5, 1.5, 30)
     truth = float(np.mean(1 - (1 - chance) ** k))

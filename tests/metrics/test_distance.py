@@ -22,12 +22,17 @@ def test_rows(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", of("copyright:corpus"))
 def test_numbers_are_means_over_documents(row: dict[str, Any]) -> None:
-    matrix = {name: np.array(values, dtype=float) for name, values in row["inputs"]["sample_scores"].items()}
+    matrix = {
+        name: np.array(values, dtype=float)
+        for name, values in row["inputs"]["sample_scores"].items()
+    }
     found = {output.name: output.reduce(matrix) for output in make_metric("copyright").outputs()}
     assert found == pytest.approx(row["expected"], abs=1e-9)
 
 
-@pytest.mark.parametrize("alias", ["longest_common_prefix_length", "edit_distance", "edit_similarity"])
+@pytest.mark.parametrize(
+    "alias", ["longest_common_prefix_length", "edit_distance", "edit_similarity"]
+)
 def test_each_name_finds_the_metric(alias: str) -> None:
     metric = make_metric(alias)
     assert metric.name == "copyright"
@@ -40,7 +45,12 @@ def test_each_name_finds_the_metric(alias: str) -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "distance", "similarity"),
-    [("ok", "ok!", 1, 2 / 3), ("", "", 0, 0.0), ("", "ab", 2, 0.0), ("kitten", "sitting", 3, 4 / 7)],
+    [
+        ("ok", "ok!", 1, 2 / 3),
+        ("", "", 0, 0.0),
+        ("", "ab", 2, 0.0),
+        ("kitten", "sitting", 3, 4 / 7),
+    ],
 )
 def test_distance_of_sequences(first: str, second: str, distance: int, similarity: float) -> None:
     assert edit_distance(first, second) == distance
@@ -51,7 +61,24 @@ def test_distance_of_sequences(first: str, second: str, distance: int, similarit
 def test_words_cut_chunk_by_chunk_are_those_of_the_whole_text() -> None:
     from nltk.tokenize.treebank import TreebankWordTokenizer
 
-    parts = ["cat", "can't", "cannot", "gonna", "'tis", "d'ye", '"', "''", "`", "(", ")", "--", "...", ".", ",", ":"]
+    parts = [
+        "cat",
+        "can't",
+        "cannot",
+        "gonna",
+        "'tis",
+        "d'ye",
+        '"',
+        "''",
+        "`",
+        "(",
+        ")",
+        "--",
+        "...",
+        ".",
+        ",",
+        ":",
+    ]
     parts += [
         "$5",
         "50%",
@@ -71,8 +98,13 @@ def test_words_cut_chunk_by_chunk_are_those_of_the_whole_text() -> None:
     ]
     whole, draw = TreebankWordTokenizer(), random.Random(1)
     for _ in range(3000):
-        chunks = ["".join(draw.choices(parts, k=draw.choice([1, 1, 2, 3]))) for _ in range(draw.randrange(9))]
-        text = "".join(chunk + draw.choice([" ", " ", " ", "  ", "\n", "\t", "\xa0"]) for chunk in chunks)
+        chunks = [
+            "".join(draw.choices(parts, k=draw.choice([1, 1, 2, 3])))
+            for _ in range(draw.randrange(9))
+        ]
+        text = "".join(
+            chunk + draw.choice([" ", " ", " ", "  ", "\n", "\t", "\xa0"]) for chunk in chunks
+        )
         assert treebank(text) == whole.tokenize(text)
 
 
@@ -83,8 +115,14 @@ def test_sequences_of_words_compare_by_value() -> None:
 
 
 def test_gold_is_cut_to_the_answer() -> None:
-    found = numbers(make_metric("copyright"), [{"golds": ["the cat sat on the mat"], "preds": ["the cat"]}])
-    assert found == {"longest_common_prefix_length": 2.0, "edit_distance": 0.0, "edit_similarity": 1.0}
+    found = numbers(
+        make_metric("copyright"), [{"golds": ["the cat sat on the mat"], "preds": ["the cat"]}]
+    )
+    assert found == {
+        "longest_common_prefix_length": 2.0,
+        "edit_distance": 0.0,
+        "edit_similarity": 1.0,
+    }
 
 
 def test_best_of_the_first_n_samples_counts() -> None:
@@ -97,7 +135,11 @@ def test_failed_request_leaves_its_document_out() -> None:
     metric = make_metric("copyright")
     with pytest.raises(ValueError, match="request failed"):
         metric.score(document({"golds": ["a"]}), Samples((None,), (True,)), ())
-    assert metric.score(document({"golds": ["a"]}), Samples((None,), (False,)), ()) == (0.0, 0.0, 0.0)
+    assert metric.score(document({"golds": ["a"]}), Samples((None,), (False,)), ()) == (
+        0.0,
+        0.0,
+        0.0,
+    )
 
 
 def test_scorer_gives_the_similarity() -> None:

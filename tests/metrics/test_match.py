@@ -1,4 +1,6 @@
-"""Scorers and metrics that compare texts: forms, empty forms, F1 of words, labels, DROP, written scorers."""
+"""Scorers and metrics that compare texts: forms, empty forms, F1 of words, labels, DROP, written
+scorers.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def samples(*texts: str | None) -> Samples:
         ("text_match(how=suffix, normalize=helm)", "The End", "It is the end!", 1.0, "it is end"),
     ],
 )
-def test_forms_that_are_compared(spec: str, gold: str, text: str, value: float, extracted: str) -> None:
+def test_forms_that_are_compared(
+    spec: str, gold: str, text: str, value: float, extracted: str
+) -> None:
     verdict = scorer_named(spec).judge_text(doc_of(gold), text)
     assert (verdict.value, verdict.extracted, verdict.state) == (value, extracted, State.SCORED)
 
@@ -86,9 +90,18 @@ def test_no_gold_is_refused(name: str) -> None:
         scorer_named(name).judge_text(doc_of(), "x")
 
 
-@pytest.mark.parametrize("name", [*FORMS, "text_match(normalize=helm)", "f1_score(tokens=multiset)"])
-@given(st.lists(st.tuples(st.text("Aa The1.#$ \n", max_size=8), st.text("Aa The1.#$ \n", max_size=8)), max_size=6))
-def test_batch_form_is_single_form_and_equal_texts_are_right(name: str, pairs: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(
+    "name", [*FORMS, "text_match(normalize=helm)", "f1_score(tokens=multiset)"]
+)
+@given(
+    st.lists(
+        st.tuples(st.text("Aa The1.#$ \n", max_size=8), st.text("Aa The1.#$ \n", max_size=8)),
+        max_size=6,
+    )
+)
+def test_batch_form_is_single_form_and_equal_texts_are_right(
+    name: str, pairs: list[tuple[str, str]]
+) -> None:
     scorer = scorer_named(name)
     items = [(doc_of(gold, "zzz"), text) for gold, text in pairs] * 2
     verdicts = scorer.judge_batch(items)
@@ -120,7 +133,10 @@ def test_a_written_scorer_reads_back(spec: str) -> None:
     [
         ("text_match(strip=maybe)", "strip must be true or false, got 'maybe'"),
         ("text_match(how=half)", "how must be full, prefix or suffix, got 'half'"),
-        ("text_match(normalize=helmm)", r"no normalizer 'helmm' in scorer text_match\. Did you mean 'helm'\?"),
+        (
+            "text_match(normalize=helmm)",
+            r"no normalizer 'helmm' in scorer text_match\. Did you mean 'helm'\?",
+        ),
         ("text_match(strip=true,strip=true)", "expected PARAMETER=VALUE once each"),
         ("exact_match_indicator(indicator='')", "indicator must be a text, got ''"),
         ("exact_match_indicator(indicator='x)", "expected PARAMETER=VALUE once each"),
@@ -154,7 +170,9 @@ def test_parameters_of_a_metric_reach_its_scorer(
     key: str, params: dict[str, Any], gold: str, text: str, value: float
 ) -> None:
     metric = make_metric(key, params)
-    assert make_scorer(metric.scorer, None).judge_text(doc_of(gold), text).value == pytest.approx(value)
+    assert make_scorer(metric.scorer, None).judge_text(doc_of(gold), text).value == pytest.approx(
+        value
+    )
 
 
 @pytest.mark.parametrize("key", [*FORMS, "exact_match"])
@@ -185,7 +203,8 @@ def label_matrix(key: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     metric = make_metric(key)
     rows = [metric.score(doc_of(gold), samples(text), ()) for gold, text in pairs]
     return {
-        column.name: np.array(values) for column, values in zip(metric.columns, zip(*rows, strict=True), strict=True)
+        column.name: np.array(values)
+        for column, values in zip(metric.columns, zip(*rows, strict=True), strict=True)
     }
 
 
@@ -199,15 +218,23 @@ def f1_by_definition(pairs: list[tuple[str, str]]) -> float:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["a", "b", "d", "", "是"])), min_size=1, max_size=30)
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from(["a", "b", "d", "", "是"])),
+        min_size=1,
+        max_size=30,
+    )
 )
 def test_label_f1_is_its_definition_and_takes_codes_too(pairs: list[tuple[str, str]]) -> None:
     macro, micro = (make_metric(f"f1_score_{name}").outputs()[0] for name in ("macro", "micro"))
     matrix = label_matrix("f1_score_macro", pairs)
     assert macro.reduce(matrix) == pytest.approx(f1_by_definition(pairs), abs=1e-12)
-    assert micro.reduce(matrix) == pytest.approx(sum(a == b for a, b in pairs) / len(pairs), abs=1e-12)
+    assert micro.reduce(matrix) == pytest.approx(
+        sum(a == b for a, b in pairs) / len(pairs), abs=1e-12
+    )
     order = sorted({label for pair in pairs for label in pair})
-    codes = {name: np.array([order.index(label) for label in column]) for name, column in matrix.items()}
+    codes = {
+        name: np.array([order.index(label) for label in column]) for name, column in matrix.items()
+    }
     assert macro.reduce(codes) == pytest.approx(macro.reduce(matrix), abs=1e-12)
     assert micro.reduce(codes) == micro.reduce(matrix)
 
@@ -250,14 +277,21 @@ def test_drop_of_several_samples() -> None:
     doc = doc_of("New York", extra=(("gold_spans", [["New York City"], ["Rome"]]),))
     assert make_metric("drop").score(doc, samples("Rome", "x"), ()) == (1.0, 1.0)
     assert make_metric("drop", {"n": 2}).score(doc, samples("Rome", None), ()) == (0.5, 0.5)
-    assert make_metric("drop", {"n": 1}).score(doc_of("New York"), samples("york"), ()) == (0.0, 0.67)
+    assert make_metric("drop", {"n": 1}).score(doc_of("New York"), samples("york"), ()) == (
+        0.0,
+        0.67,
+    )
     with pytest.raises(ValueError, match="'d7' has 2 golds and 1 samples"):
         make_metric("drop", {"n": 2}).score(doc, samples("Rome"), ())
     assert [output.name for output in make_metric("drop").outputs()] == ["drop_em", "drop_f1"]
 
 
 def test_short_names_that_mean_one_metric() -> None:
-    names = {"perfect_em": "perfect_exact_match", "pem": "prefix_exact_match", "pqem": "prefix_quasi_exact_match"}
+    names = {
+        "perfect_em": "perfect_exact_match",
+        "pem": "prefix_exact_match",
+        "pqem": "prefix_quasi_exact_match",
+    }
     assert {alias: METRICS.key(alias) for alias in names} == names
     for alias in ("qem", "f1"):  # several metrics of other tools are called so
         with pytest.raises(Fault):

@@ -1,4 +1,6 @@
-"""Mathematical equality: cases from public reports, hostile input, the way through the score stage."""
+"""Mathematical equality: cases from public reports, hostile input, the way through the score
+stage.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from evalrun.stages.scoring.sample_verdicts import judge
 from evalrun.text import formulas
 from evalrun.types import Doc, Samples, State, Verdict
 
-CASES = [json.loads(line) for line in (ROOT / "tests" / "cases" / "math.jsonl").read_text().splitlines()]
+CASES = [
+    json.loads(line) for line in (ROOT / "tests" / "cases" / "math.jsonl").read_text().splitlines()
+]
 AIME = Path(os.environ.get("EVALRUN_SHARED", ROOT.parent / "shared")) / "data" / "aime24_test.jsonl"
 
 
@@ -50,9 +54,18 @@ def test_cases_hold(judged: list[Verdict], name: str) -> None:
 def test_every_case_of_the_reports_is_there() -> None:
     ids = [case["id"].partition(":")[0] for case in CASES]
     counted = {
-        name: ids.count(name) for name in ("AE-024", "AE-026", "AE-027", "AE-028", "AE-030", "AE-032", "oracle")
+        name: ids.count(name)
+        for name in ("AE-024", "AE-026", "AE-027", "AE-028", "AE-030", "AE-032", "oracle")
     }
-    assert counted == {"AE-024": 3, "AE-026": 2, "AE-027": 12, "AE-028": 4, "AE-030": 1, "AE-032": 4, "oracle": 17}
+    assert counted == {
+        "AE-024": 3,
+        "AE-026": 2,
+        "AE-027": 12,
+        "AE-028": 4,
+        "AE-030": 1,
+        "AE-032": 4,
+        "oracle": 17,
+    }
 
 
 def test_answer_is_saved_with_its_place(judged: list[Verdict]) -> None:
@@ -111,9 +124,14 @@ def test_cheap_comparisons_start_no_worker(monkeypatch: pytest.MonkeyPatch) -> N
     assert [v.value for v in verdicts(cheap)] == [1.0, 1.0, 1.0, 0.0, 0.0]
 
 
-# ---- hostile input -------------------------------------------------------------------------------------------
+# ---- hostile input -------------------------------------------------------------------------------
 
-TIMEOUTS = ["$9^{9^{9^{9}}}$", "The answer is 9^9^9^9", "$((10!)!)!$", "$" + "(" * 3000 + "1" + ")" * 3000 + "$"]
+TIMEOUTS = [
+    "$9^{9^{9^{9}}}$",
+    "The answer is 9^9^9^9",
+    "$((10!)!)!$",
+    "$" + "(" * 3000 + "1" + ")" * 3000 + "$",
+]
 HARMLESS = [
     "\\boxed{" * 3000 + "5",
     "{" * 20_000,
@@ -142,27 +160,39 @@ def test_long_and_broken_texts_are_wrong_and_no_more() -> None:
 
 
 def test_timeouts_are_counted_and_never_wrong() -> None:
-    docs = [{"golds": ["5"], "preds": ["The answer is 5"]}, {"golds": ["5"], "preds": [TIMEOUTS[0]]}]
+    docs = [
+        {"golds": ["5"], "preds": ["The answer is 5"]},
+        {"golds": ["5"], "preds": [TIMEOUTS[0]]},
+    ]
     found = package.score("accuracy", docs, scorer="math(deadline_s=1)")
     estimate = found["accuracy"]
-    assert (estimate.value, estimate.n_scored, estimate.n_error, estimate.bounds) == (1.0, 1, 1, (0.5, 1.0))
+    assert (estimate.value, estimate.n_scored, estimate.n_error, estimate.bounds) == (
+        1.0,
+        1,
+        1,
+        (0.5, 1.0),
+    )
     assert found.per_doc["accuracy"] == [1.0, None]
 
 
-# ---- names and parameters ------------------------------------------------------------------------------------
+# ---- names and parameters ------------------------------------------------------------------------
 
 
 def test_names_and_signatures() -> None:
     assert scorer_named("expr_gold") == MathScorer()
     assert scorer_named("math").signature == "math.v1"
     assert scorer_named("math(precision=6)") == MathScorer(precision=6)
-    assert scorer_named("math.v1(precision=6,deadline_s=2.0)").signature == "math.v1(precision=6,deadline_s=2.0)"
+    assert (
+        scorer_named("math.v1(precision=6,deadline_s=2.0)").signature
+        == "math.v1(precision=6,deadline_s=2.0)"
+    )
     assert make_metric("expr_gold").scorer == "math"
     assert make_metric("expr_gold_metric", {"precision": 6}).scorer == "math.v1(precision=6)"
 
 
 @pytest.mark.parametrize(
-    "spec", ["math(precision=0)", "math(precision=2.5)", "math(deadline_s=0)", "math(deadline_s=soon)"]
+    "spec",
+    ["math(precision=0)", "math(precision=2.5)", "math(deadline_s=0)", "math(deadline_s=soon)"],
 )
 def test_bad_parameters_are_refused(spec: str) -> None:
     with pytest.raises(Fault, match="must lie in"):
@@ -175,14 +205,19 @@ def test_precision_is_the_number_of_decimals() -> None:
 
 
 def test_samples_of_math() -> None:
-    doc = {"golds": ["\\frac{1}{2}"], "preds": ["$\\boxed{0.5}$", "\\boxed{1/2}", "It is 3.", "It is $\\frac{2}{4}$"]}
+    doc = {
+        "golds": ["\\frac{1}{2}"],
+        "preds": ["$\\boxed{0.5}$", "\\boxed{1/2}", "It is 3.", "It is $\\frac{2}{4}$"],
+    }
     assert package.score("pass@k:k=2&scorer=math", [doc])["pass@k"].value == pytest.approx(1.0)
     assert package.score("avg@n:n=4&scorer=math", [doc])["avg@n"].value == 0.75
     assert package.score("maj@n:n=4&scorer=math", [doc])["maj@n"].value == 1.0
     assert package.score("expr_gold_metric", [doc])["expr_gold_metric"].value == 0.75
 
 
-def test_task_that_extracts_by_math(evalrun: Evalrun, bench: Callable[..., Bench], tmp_path: Path) -> None:
+def test_task_that_extracts_by_math(
+    evalrun: Evalrun, bench: Callable[..., Bench], tmp_path: Path
+) -> None:
     words = bench(["110", "000"]).words(
         "tasks.gsm8k.extract=math", "metric=[accuracy,expr_gold_metric,pass@k:k=2&n=3]"
     )
@@ -193,7 +228,7 @@ def test_task_that_extracts_by_math(evalrun: Evalrun, bench: Callable[..., Bench
     assert {e["signature"].count("math.v1") for e in results_of(run)["estimates"]} == {1}  # type: ignore[attr-defined]
 
 
-# ---- the parts -----------------------------------------------------------------------------------------------
+# ---- the parts -----------------------------------------------------------------------------------
 
 
 def test_values_that_the_library_takes_for_equal_are_told_apart() -> None:
@@ -214,7 +249,9 @@ def test_values_that_the_library_takes_for_equal_are_told_apart() -> None:
 
 def test_plain_quantities() -> None:
     assert formulas.quantity("\\$18.90") == formulas.quantity("18.90")
-    assert [formulas.quantity(text) for text in ("", "x", "2x", "1, 2", "5!", "\\sqrt{2}", "3%%")] == [None] * 7
+    assert [
+        formulas.quantity(text) for text in ("", "x", "2x", "1, 2", "5!", "\\sqrt{2}", "3%%")
+    ] == [None] * 7
     half, percent = formulas.quantity("1/2"), formulas.quantity("50\\%")
     assert half is not None
     assert percent is not None

@@ -26,10 +26,13 @@ from evalrun.metrics import (
 )
 from evalrun.types import Doc, Samples, State, Verdict
 
-JUDGED = [key for key in METRICS if METRICS.get(key).has_scorer]  # the others have laws where they are tested
+# the others have laws where they are tested
+JUDGED = [key for key in METRICS if METRICS.get(key).has_scorer]
 ROWS = [
     json.loads(line)
-    for line in (ROOT / "tests" / "cases" / "sampling_metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "tests" / "cases" / "sampling_metrics.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
 ]
 
 
@@ -37,15 +40,21 @@ def document(golds: Sequence[str], doc_id: str = "d") -> Doc:
     return Doc(id=doc_id, task="t", row=0, query="q", gold=tuple(golds))
 
 
-def per_doc(metric: Metric, samples: Sequence[dict[str, Any]], extract: str | None = None) -> list[list[float]]:
+def per_doc(
+    metric: Metric, samples: Sequence[dict[str, Any]], extract: str | None = None
+) -> list[list[float]]:
     """[output][document] through all three levels."""
     scorer = make_scorer(metric.scorer, extract)
     rows = []
     for sample in samples:
         doc = document(sample["golds"])
         verdicts = [scorer.judge_text(doc, text) for text in sample["preds"]]
-        rows.append(metric.score(doc, Samples(tuple(sample["preds"]), (False,) * len(verdicts)), verdicts))
-    matrix = {column.name: np.array([row[i] for row in rows]) for i, column in enumerate(metric.columns)}
+        rows.append(
+            metric.score(doc, Samples(tuple(sample["preds"]), (False,) * len(verdicts)), verdicts)
+        )
+    matrix = {
+        column.name: np.array([row[i] for row in rows]) for i, column in enumerate(metric.columns)
+    }
     return [output.per_doc(matrix).tolist() for output in metric.outputs()]
 
 
@@ -70,14 +79,18 @@ def test_rows_of_one_document(row: dict[str, Any]) -> None:
         with pytest.raises((Fault, ValueError)):
             checked(row["metric"], params, row["inputs"])
         return
-    assert per_doc(make_metric(row["metric"], params), [row["inputs"]])[0] == [pytest.approx(row["expected"])]
+    assert per_doc(make_metric(row["metric"], params), [row["inputs"]])[0] == [
+        pytest.approx(row["expected"])
+    ]
 
 
 @pytest.mark.parametrize("row", of("aisbench", needs="samples"))
 def test_rows_of_a_corpus(row: dict[str, Any]) -> None:
     n = row["params"]["num_return_sequences"]
     got = {
-        f"{name}@{n}": float(np.mean(per_doc(make_metric(key, params), row["inputs"]["samples"])[0]))
+        f"{name}@{n}": float(
+            np.mean(per_doc(make_metric(key, params), row["inputs"]["samples"])[0])
+        )
         for name, key, params in (
             ("pass", "pass_at_k", {"k": n, "n": n}),
             ("cons", "cons_at_k", {"k": n, "n": n}),
@@ -89,13 +102,19 @@ def test_rows_of_a_corpus(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", of("pass@k", needs="samples"))
 def test_an_open_n_is_each_documents_own(row: dict[str, Any]) -> None:
-    assert per_doc(make_metric("pass@k", row["params"]), row["inputs"]["samples"])[0] == row["expected"]
+    assert (
+        per_doc(make_metric("pass@k", row["params"]), row["inputs"]["samples"])[0]
+        == row["expected"]
+    )
 
 
 @pytest.mark.parametrize("row", of("num_samples", needs="metrics"))
 def test_rows_of_samples_needed(row: dict[str, Any]) -> None:
     wishes = [dict(each) for each in row["inputs"]["metrics"]]
-    assert max(samples_needed(make_metric(each.pop("metric"), each)) for each in wishes) == row["expected"]
+    assert (
+        max(samples_needed(make_metric(each.pop("metric"), each)) for each in wishes)
+        == row["expected"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +170,9 @@ def test_gold_as_an_index_into_choices() -> None:
         (None, [""], None),
     ],
 )
-def test_documents_that_cannot_be_judged(extract: str | None, golds: list[str], reason: str | None) -> None:
+def test_documents_that_cannot_be_judged(
+    extract: str | None, golds: list[str], reason: str | None
+) -> None:
     scorer, doc = make_scorer(None, extract), document(golds, "q7")
     assert scorer.check_doc(doc) == reason
     if reason:
@@ -173,7 +194,10 @@ def test_a_signature_gives_its_scorer_back(spec: str) -> None:
     [
         ("numbr", r"There is no scorer 'numbr'\. Did you mean 'number'\?"),
         ("number.v9", "evalrun has version 1 of 'number'"),
-        ("exact_match(extrakt=number)", r"no parameter of scorer 'exact_match' 'extrakt'\. Did you mean 'extract'\?"),
+        (
+            "exact_match(extrakt=number)",
+            r"no parameter of scorer 'exact_match' 'extrakt'\. Did you mean 'extract'\?",
+        ),
         ("exact_match(extract=numbr)", r"There is no extractor 'numbr' in scorer exact_match"),
         ("exact_match(number)", "expected PARAMETER=VALUE once each, got 'number'"),
         ("a b", "'a b' names no scorer"),
@@ -185,26 +209,36 @@ def test_scorers_that_do_not_exist(spec: str, text: str) -> None:
 
 
 def test_an_unknown_extractor_names_its_place() -> None:
-    with pytest.raises(Fault, match=r"There is no extractor 'numbr' in task x\. Did you mean 'number'\?"):
+    with pytest.raises(
+        Fault, match=r"There is no extractor 'numbr' in task x\. Did you mean 'number'\?"
+    ):
         make_scorer(None, "numbr", "task x")
 
 
 @pytest.mark.parametrize("name", list(SCORERS))
 def test_batch_form_of_a_scorer_is_its_single_form(name: str) -> None:
     scorer = scorer_named(name)
-    items = [(document([gold, "B"]), text) for gold in ("3", "4") for text in ("3", "it is 4", "3", "none", "4.0")]
+    items = [
+        (document([gold, "B"]), text)
+        for gold in ("3", "4")
+        for text in ("3", "it is 4", "3", "none", "4.0")
+    ]
     assert scorer.judge_batch(items) == [scorer.judge_text(doc, text) for doc, text in items]
 
 
-# --- metrics ---------------------------------------------------------------------------------------------------
+# --- metrics --------------------------------------------------------------------------------------
 
 
 def verdict(value: float | None, extracted: str | None = None) -> Verdict:
     return Verdict(value, extracted, state=State.ERROR if value is None else State.SCORED)
 
 
-def score(metric: Metric, values: Sequence[Verdict], golds: Sequence[str] = ("1",)) -> tuple[Any, ...]:
-    return metric.score(document(golds, "q7"), Samples(("x",) * len(values), (False,) * len(values)), values)
+def score(
+    metric: Metric, values: Sequence[Verdict], golds: Sequence[str] = ("1",)
+) -> tuple[Any, ...]:
+    return metric.score(
+        document(golds, "q7"), Samples(("x",) * len(values), (False,) * len(values)), values
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,7 +282,9 @@ def test_failed_samples_assumed_right_vote_with_the_right_answer() -> None:
 def test_too_few_or_unscored_samples_are_refused(key: str) -> None:
     metric = ready(key, 3)
     n = samples_needed(metric)
-    with pytest.raises(ValueError, match=f"document 'q7' has {n - 1} judged samples, the metric needs {n}"):
+    with pytest.raises(
+        ValueError, match=f"document 'q7' has {n - 1} judged samples, the metric needs {n}"
+    ):
         score(metric, [verdict(1.0, "1")] * (n - 1))
     with pytest.raises(ValueError, match="document 'q7': sample 1 is not scored"):
         score(metric, [verdict(1.0, "1"), verdict(None), *[verdict(1.0, "1")] * (n - 2)])
@@ -258,7 +294,11 @@ def test_too_few_or_unscored_samples_are_refused(key: str) -> None:
     ("key", "params", "text"),
     [
         ("pas@k", {}, r"There is no metric 'pas@k' in here\. Did you mean 'pass@k'\?"),
-        ("pass@k", {"kk": 1}, r"no parameter of metric 'pass_at_k' 'kk' in here\. Did you mean 'k'\?"),
+        (
+            "pass@k",
+            {"kk": 1},
+            r"no parameter of metric 'pass_at_k' 'kk' in here\. Did you mean 'k'\?",
+        ),
         ("pass@k", {"k": 0}, r"k must be a positive whole number, got 0\. \(in here\)"),
         ("pass@k", {"k": -1}, "k must be a positive whole number, got -1"),
         ("pass@k", {"k": 2.5}, "k must be a positive whole number, got 2.5"),
@@ -286,7 +326,9 @@ def test_parameters_that_are_refused(key: str, params: dict[str, Any], text: str
         make_metric(key, params, "here")
 
 
-@pytest.mark.parametrize(("key", "name"), [("pass@k", "k"), ("cons@k", "k"), ("avg@n", "n"), ("maj@n", "n")])
+@pytest.mark.parametrize(
+    ("key", "name"), [("pass@k", "k"), ("cons@k", "k"), ("avg@n", "n"), ("maj@n", "n")]
+)
 def test_counts_that_must_be_set(key: str, name: str) -> None:
     with pytest.raises(Fault, match=f"Metric '{key}' needs {name}, and nothing sets it"):
         check_ready(make_metric(key))
@@ -298,7 +340,9 @@ def test_a_list_of_k_fills_one_output_each() -> None:
     metric = make_metric("pass@k", {"k": [1, 2, 4], "n": 4})
     assert [output.name for output in metric.outputs()] == [f"pass@k:k={k}&n=4" for k in (1, 2, 4)]
     matrix = {"n": np.array([4, 4]), "c": np.array([2, 0])}
-    assert [output.reduce(matrix) for output in metric.outputs()] == pytest.approx([0.25, 5 / 12, 0.5])
+    assert [output.reduce(matrix) for output in metric.outputs()] == pytest.approx(
+        [0.25, 5 / 12, 0.5]
+    )
     with pytest.raises(ValueError, match="no document"):
         metric.outputs()[0].reduce({"n": np.array([], dtype=int), "c": np.array([], dtype=int)})
 
@@ -311,7 +355,7 @@ def test_parameter_defaults_are_what_a_metric_is_made_of() -> None:
         assert make_metric(key, params) == make_metric(key)
 
 
-# --- laws over the registry ------------------------------------------------------------------------------------
+# --- laws over the registry -----------------------------------------------------------------------
 
 
 def ready(key: str, n: int) -> Metric:
@@ -324,7 +368,12 @@ def corpus(size: int, n: int, seed: int) -> tuple[list[Doc], list[Samples], list
     docs = [document(["1"], f"d{i}") for i in range(size)]
     texts = [[draw.choice(["1", "2", "3", ""]) for _ in range(n)] for _ in docs]
     verdicts = [
-        [replace(Verdict(float(t == "1"), t or None), state=State.SCORED if t else State.UNPARSED) for t in row]
+        [
+            replace(
+                Verdict(float(t == "1"), t or None), state=State.SCORED if t else State.UNPARSED
+            )
+            for t in row
+        ]
         for row in texts
     ]
     return docs, [Samples(tuple(row), (False,) * n) for row in texts], verdicts
@@ -332,7 +381,9 @@ def corpus(size: int, n: int, seed: int) -> tuple[list[Doc], list[Samples], list
 
 def values(metric: Metric, docs: Any, answers: Any, verdicts: Any) -> list[float]:
     rows = metric.score_batch(docs, answers, verdicts)
-    matrix = {column.name: np.array([row[i] for row in rows]) for i, column in enumerate(metric.columns)}
+    matrix = {
+        column.name: np.array([row[i] for row in rows]) for i, column in enumerate(metric.columns)
+    }
     return [output.reduce(matrix) for output in metric.outputs()]
 
 
@@ -390,7 +441,9 @@ def test_what_every_metric_says_of_itself(key: str) -> None:
 def test_pass_at_k_grows_with_k_from_avg_at_n() -> None:
     docs, answers, verdicts = corpus(60, 8, 5)
     average = values(make_metric("avg@n", {"n": 8}), docs, answers, verdicts)[0]
-    passed = values(make_metric("pass@k", {"k": list(range(1, 9)), "n": 8}), docs, answers, verdicts)
+    passed = values(
+        make_metric("pass@k", {"k": list(range(1, 9)), "n": 8}), docs, answers, verdicts
+    )
     assert passed[0] == pytest.approx(average)
     assert passed == sorted(passed)
     assert passed[0] < passed[-1]

@@ -1,4 +1,6 @@
-"""Written forms: every writer and reader are inverse, broken forms are refused with the right one shown."""
+"""Written forms: every writer and reader are inverse, broken forms are refused with the right
+one shown.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,35 @@ from evalrun.metrics.naming import (
 
 ROWS = [
     json.loads(line)
-    for line in (ROOT / "tests" / "cases" / "sampling_metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "tests" / "cases" / "sampling_metrics.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
 ]
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12)
-    | st.sampled_from(["number", "None", "true", "a&b", "k=1", "a|b", "x@y", "it's", '"', "\\", "1", "1e5", "a:b", "nan"])
-)  # fmt: skip
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=12)
+    | st.sampled_from(
+        [
+            "number",
+            "None",
+            "true",
+            "a&b",
+            "k=1",
+            "a|b",
+            "x@y",
+            "it's",
+            '"',
+            "\\",
+            "1",
+            "1e5",
+            "a:b",
+            "nan",
+        ]
+    )
+)
 VALUES = SCALARS | st.lists(SCALARS, min_size=1, max_size=3)
 NAMES = st.text(string.ascii_letters + string.digits + "_.-/", min_size=1, max_size=10)
 
@@ -53,7 +78,11 @@ def test_task_rows(row: dict[str, Any]) -> None:
             parse_task(spec)
         return
     task = parse_task(spec)
-    assert (task.name, task.shots or 0, task.params) == (expected["task"], expected["fewshot"], expected["params"])
+    assert (task.name, task.shots or 0, task.params) == (
+        expected["task"],
+        expected["fewshot"],
+        expected["params"],
+    )
 
 
 @pytest.mark.parametrize("row", of("metric_name"))
@@ -118,7 +147,10 @@ def test_tasks_that_cannot_be_read(text: str, why: str) -> None:
         ("pass@k:k=10&n=16", ("pass_at_k", {"k": 10, "n": 16})),
         ("pass_at_k:k=[1,2,4]&n=16", ("pass_at_k", {"k": [1, 2, 4], "n": 16})),
         ("acc:scorer=number", ("accuracy", {"scorer": "number"})),
-        ("acc:scorer='exact_match(extract=number)'", ("accuracy", {"scorer": "exact_match(extract=number)"})),
+        (
+            "acc:scorer='exact_match(extract=number)'",
+            ("accuracy", {"scorer": "exact_match(extract=number)"}),
+        ),
         ("sampling", ("sampling", {})),
     ],
 )
@@ -165,7 +197,13 @@ def tupled(value: Any) -> Any:
     return tuple(map(tupled, value)) if isinstance(value, list) else value
 
 
-@given(PARAMS, st.none() | st.text(max_size=20), st.text(max_size=10), st.text(max_size=10), st.integers(0))
+@given(
+    PARAMS,
+    st.none() | st.text(max_size=20),
+    st.text(max_size=10),
+    st.text(max_size=10),
+    st.integers(0),
+)
 def test_signature_text_and_back(
     params: dict[str, Any], scorer: str | None, agg: str, version: str, number: int
 ) -> None:
@@ -179,7 +217,15 @@ def test_signature_text_and_back(
 def test_signature_of_a_number() -> None:
     metric = make_metric("pass@k", {"k": [1, 4], "n": 16})
     texts = [
-        signature(metric, output, scorer="number.v1", n=16, error="clt+t", ask_id="0af3", evalrun_version="0.1.0")
+        signature(
+            metric,
+            output,
+            scorer="number.v1",
+            n=16,
+            error="clt+t",
+            ask_id="0af3",
+            evalrun_version="0.1.0",
+        )
         for output in metric.outputs()
     ]
     assert texts == [
@@ -211,7 +257,13 @@ def test_signatures_that_cannot_be_read(text: str, why: str) -> None:
         ("pass@k", {"k": 10, "n": 16}, ("n", "k"), False, ["pass@k:n=16&k=10"]),
         ("pass@k", {"k": 10, "n": 16}, ("k",), False, ["pass@k:k=10"]),
         ("pass@k", {"k": 10, "n": 16}, (), False, ["pass@k"]),
-        ("pass@k", {"k": [1, 2], "n": 16}, ("k", "n"), False, ["pass@k:k=1&n=16", "pass@k:k=2&n=16"]),
+        (
+            "pass@k",
+            {"k": [1, 2], "n": 16},
+            ("k", "n"),
+            False,
+            ["pass@k:k=1&n=16", "pass@k:k=2&n=16"],
+        ),
         ("pass@k", {"k": [1, 2], "n": 16}, (), False, ["pass@k:k=1", "pass@k:k=2"]),
         ("pass@k", {"k": 5, "n": 5}, (), True, ["pass@5"]),
         ("cons@k", {"k": 5, "n": 5}, (), True, ["cons@5"]),
@@ -223,10 +275,16 @@ def test_signatures_that_cannot_be_read(text: str, why: str) -> None:
     ],
 )
 def test_display_names(
-    key: str, params: dict[str, Any], given_names: tuple[str, ...], is_service: bool, expected: list[str]
+    key: str,
+    params: dict[str, Any],
+    given_names: tuple[str, ...],
+    is_service: bool,
+    expected: list[str],
 ) -> None:
     metric = make_metric(key, params)
-    assert [display_name(metric, output, given_names, is_service) for output in metric.outputs()] == expected
+    assert [
+        display_name(metric, output, given_names, is_service) for output in metric.outputs()
+    ] == expected
 
 
 @pytest.mark.parametrize(

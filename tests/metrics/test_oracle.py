@@ -1,4 +1,6 @@
-"""Every row of the oracle holds at its tolerance: metrics through evalrun.score, functions by their names."""
+"""Every row of the oracle holds at its tolerance: metrics through evalrun.score, functions by
+their names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A user's own metric: one file with one class, in single or batch form, named by the key metric_files."""
+"""A user's own metric: one file with one class, in single or batch form, named by the key
+metric_files.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class Ends(Scorer):
     """1 where the answer ends as the gold does."""
     name: ClassVar[str] = "NAME"
     def judge_text(self, doc, text):
-        return Verdict(float(text.rstrip(".").endswith(doc.gold_texts[0][-2:])), extracted=text[-3:])
+        is_right = text.rstrip(".").endswith(doc.gold_texts[0][-2:])
+        return Verdict(float(is_right), extracted=text[-3:])
 '''
 BATCH = '''
 from dataclasses import dataclass
@@ -55,7 +58,8 @@ class Length(Metric):
     def score(self, doc, answer, verdicts):
         return self.score_batch([doc], [answer], [verdicts])[0]
     def score_batch(self, docs, answers, verdicts):
-        return [(max(self.floor, *(len(text or "") for text in answer.texts)),) for answer in answers]
+        lengths = [[len(text or "") for text in answer.texts] for answer in answers]
+        return [(max(self.floor, *each),) for each in lengths]
 '''
 
 Write = Callable[..., Path]
@@ -75,7 +79,10 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_single_form_is_scored_sampled_and_signed(write: Write) -> None:
-    docs = [{"golds": ["42"], "preds": ["it is 42.", "it is 41."]}, {"golds": ["7.5"], "preds": ["7.5", "7.5"]}]
+    docs = [
+        {"golds": ["42"], "preds": ["it is 42.", "it is 41."]},
+        {"golds": ["7.5"], "preds": ["7.5", "7.5"]},
+    ]
     path = write("ends_single", SCORER)
     scores = package.score(path, docs, n=2)
     assert scores.per_doc == {"ends_single": [0.5, 1.0]}
@@ -95,7 +102,9 @@ def test_batch_form_with_a_parameter(write: Write) -> None:
 
 
 def test_the_laws_hold_for_both_forms(write: Write) -> None:
-    """Batch form = single form; the order of documents does not matter; a corpus twice leaves the value."""
+    """Batch form = single form; the order of documents does not matter; a corpus twice leaves
+    the value.
+    """
     for name, text in (("ends_law", SCORER), ("length_law", BATCH)):
         package.score(write(name, text), [{"golds": ["1"], "preds": ["1"]}])
     docs = [Doc(str(i), "t", i, "", (gold,)) for i, gold in enumerate(["12", "3", "455"])]
@@ -106,7 +115,9 @@ def test_the_laws_hold_for_both_forms(write: Write) -> None:
     metric = make_metric("length_law")
     answers = [Samples((text,), (False,)) for text in texts]
     rows = metric.score_batch(docs, answers, [()] * 3)
-    assert rows == [metric.score(doc, answer, ()) for doc, answer in zip(docs, answers, strict=True)]
+    assert rows == [
+        metric.score(doc, answer, ()) for doc, answer in zip(docs, answers, strict=True)
+    ]
     given = [{"golds": doc.gold, "preds": [text]} for doc, text in pairs]
     for name in ("ends_law", "length_law"):
         value = package.score(name, given)[name].value
@@ -129,7 +140,14 @@ def test_run_and_eval_with_the_key(
     assert plan["metric_files"][0][:2] == ["ends_run", str(path)]
     assert len(plan["metric_files"][0][2]) == 64
     other = write("length_eval", BATCH)
-    ran = evalrun("--mode", "eval", "--reuse", "latest", f"metric_files={other}", "metric=[length_eval,ends_run]")
+    ran = evalrun(
+        "--mode",
+        "eval",
+        "--reuse",
+        "latest",
+        f"metric_files={other}",
+        "metric=[length_eval,ends_run]",
+    )
     assert ran.code == 0, ran.err
     assert set(values_of(run)) == {"ends_run", "length_eval"}
 
@@ -149,10 +167,18 @@ def own_task(tmp_path: Path, given: Bench, metric: str, file: str) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     text = TASK.replace("DATA", str(given.data)).replace("FILE", file).replace("METRIC", metric)
     (folder / "own.yaml").write_text(text)
-    return ["--config-dir", str(tmp_path / "mine"), "model=replay", f"model.path={given.answers}", "task=own"]
+    return [
+        "--config-dir",
+        str(tmp_path / "mine"),
+        "model=replay",
+        f"model.path={given.answers}",
+        "task=own",
+    ]
 
 
-def test_yaml_needs_allow_code(evalrun: Evalrun, bench: Callable[..., Bench], write: Write, tmp_path: Path) -> None:
+def test_yaml_needs_allow_code(
+    evalrun: Evalrun, bench: Callable[..., Bench], write: Write, tmp_path: Path
+) -> None:
     words = own_task(tmp_path, bench(["1", "0"]), "ends_yaml", "ends_yaml.py")
     write("ends_yaml", SCORER, tmp_path / "mine" / "task")
     ran = evalrun(*words)
@@ -184,16 +210,26 @@ BROKEN = [
     ("syntax", "def", "cannot be imported: SyntaxError"),
     ("empty", "x = 1", "exactly one class derived from Metric or Scorer; it holds none"),
     ("two", SCORER + SCORER.replace("class Ends", "class Starts"), "it holds Ends, Starts"),
-    ("thawed", SCORER.replace("@dataclass(frozen=True, slots=True)", ""), "must be a frozen dataclass"),
+    (
+        "thawed",
+        SCORER.replace("@dataclass(frozen=True, slots=True)", ""),
+        "must be a frozen dataclass",
+    ),
     ("rouge1", SCORER, "the name 'rouge1' is taken by evalrun itself"),
     ("nameless", SCORER.replace("name: ClassVar[str]", "title: ClassVar[str]"), "lacks name"),
     ("sourceless", BATCH.replace("source:", "origin:"), "lacks source"),
-    ("open", BATCH.replace("floor: int = 0", "floor: int"), "parameter floor of Length needs a default"),
+    (
+        "open",
+        BATCH.replace("floor: int = 0", "floor: int"),
+        "parameter floor of Length needs a default",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "text", "said"), BROKEN, ids=[case[0] for case in BROKEN])
-def test_faults_of_a_file(name: str, text: str | None, said: str, write: Write, tmp_path: Path) -> None:
+def test_faults_of_a_file(
+    name: str, text: str | None, said: str, write: Write, tmp_path: Path
+) -> None:
     path = tmp_path / f"{name}.py" if text is None else write(name, text)
     with pytest.raises(Fault, match=said) as caught:
         package.score(path, [{"golds": ["1"], "preds": ["1"]}])

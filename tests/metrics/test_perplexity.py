@@ -67,8 +67,16 @@ def test_overflow_is_nan_and_what_is_finite_survives() -> None:
     [
         ("byte_perplexity", Roll("", -1.0), "the texts have nothing to divide by"),
         ("bits_per_byte", Roll("", -1.0), "the texts have nothing to divide by"),
-        ("bits_per_byte", Roll("a", -math.inf), "1 of 1 documents have a log-probability that is not finite"),
-        ("word_perplexity", Roll("a", math.nan), "1 of 1 documents have a log-probability that is not finite"),
+        (
+            "bits_per_byte",
+            Roll("a", -math.inf),
+            "1 of 1 documents have a log-probability that is not finite",
+        ),
+        (
+            "word_perplexity",
+            Roll("a", math.nan),
+            "1 of 1 documents have a log-probability that is not finite",
+        ),
     ],
 )
 def test_nan_is_kept_and_said(key: str, roll: Roll, why: str) -> None:
@@ -88,7 +96,9 @@ def test_no_note_without_a_reason() -> None:
 
 def test_bits_are_the_logarithm_of_byte_perplexity() -> None:
     rolls = (Roll("hello world", -3.0), Roll("北京", -7.5), Roll("", -0.5))
-    assert value("bits_per_byte", *rolls) == pytest.approx(math.log2(value("byte_perplexity", *rolls)))
+    assert value("bits_per_byte", *rolls) == pytest.approx(
+        math.log2(value("byte_perplexity", *rolls))
+    )
     sure = value("bits_per_byte", Roll("a", 0.0))
     assert (sure, math.copysign(1.0, sure)) == (0.0, 1.0)
 
@@ -98,7 +108,10 @@ def test_per_token_forms() -> None:
     assert value("token_perplexity", *rolls) == pytest.approx(math.exp(10 / 4))
     assert value("prediction_perplexity", *rolls) == pytest.approx(math.exp(10 / 2))
     docs = [Doc("a", "t", 0, "?", (0,)), Doc("b", "t", 1, "?", (1, 2))]
-    answers = [Choices((-2.0, -9.0), n_tokens=(2, 1)), Choices((-9.0, -3.0, -4.0), n_tokens=(1, 3, 1))]
+    answers = [
+        Choices((-2.0, -9.0), n_tokens=(2, 1)),
+        Choices((-9.0, -3.0, -4.0), n_tokens=(1, 3, 1)),
+    ]
     assert numbers_over(make_metric("target_token_perplexity"), docs, answers) == {
         "target_token_perplexity": pytest.approx(math.exp(9 / 6))
     }
@@ -123,13 +136,19 @@ def test_resampled_sums_in_one_call() -> None:
 def test_answers_that_are_refused(key: str) -> None:
     metric = make_metric(key)
     for answer in (Samples(("x",), (False,)), Choices((-1.0,))):
-        with pytest.raises(ValueError, match="document 'd7': expected the log-probability of a text, got"):
+        with pytest.raises(
+            ValueError, match="document 'd7': expected the log-probability of a text, got"
+        ):
             metric.score(DOC, answer, ())
 
 
-@pytest.mark.parametrize(("key", "params"), [("token_perplexity", {}), ("log_prob", {"per": "token"})])
+@pytest.mark.parametrize(
+    ("key", "params"), [("token_perplexity", {}), ("log_prob", {"per": "token"})]
+)
 def test_tokens_are_needed(key: str, params: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="document 'd7': the number of tokens is needed and missing"):
+    with pytest.raises(
+        ValueError, match="document 'd7': the number of tokens is needed and missing"
+    ):
         make_metric(key, params).score(DOC, Roll("a", -1.0), ())
 
 
@@ -140,7 +159,10 @@ def test_per_is_checked() -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_direction_and_batch_form(key: str) -> None:
-    metric, rolls = make_metric(key), [Roll("a b", -3.0, 2), Roll("c", -0.25, 1), Roll("d e f ", -9.0, 4)]
+    metric, rolls = (
+        make_metric(key),
+        [Roll("a b", -3.0, 2), Roll("c", -0.25, 1), Roll("d e f ", -9.0, 4)],
+    )
     (output,) = metric.outputs()
     assert output.is_higher_better == (key == "log_prob")
     assert not output.is_bounded

@@ -1,4 +1,6 @@
-"""Votes over samples, and metrics over samples that compare whole texts by their own strip and normalize."""
+"""Votes over samples, and metrics over samples that compare whole texts by their own strip and
+normalize.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,16 @@ from evalrun.metrics.create import parameters
 from evalrun.types import Doc, Samples
 
 
-def value(key: str, params: dict[str, Any], gold: str, texts: list[str], extract: str | None = None) -> float:
+def value(
+    key: str, params: dict[str, Any], gold: str, texts: list[str], extract: str | None = None
+) -> float:
     metric = make_metric(key, params)
     doc = Doc(id="d7", task="t", row=0, query="q", gold=(gold,))
     verdicts = make_scorer(metric.scorer, extract).judge_batch([(doc, text) for text in texts])
     row = metric.score(doc, Samples(tuple(texts), (False,) * len(texts)), verdicts)
-    return metric.outputs()[0].reduce({c.name: [each] for c, each in zip(metric.columns, row, strict=True)})
+    return metric.outputs()[0].reduce(
+        {c.name: [each] for c, each in zip(metric.columns, row, strict=True)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,18 +57,25 @@ def test_what_votes(
         ("maj_at_8_gsm8k", 8, "#### 1,000", ["x", "#### 1000"] * 4, 0.0),
     ],
 )
-def test_votes_of_a_fixed_size(key: str, n: int, gold: str, texts: list[str], expected: float) -> None:
+def test_votes_of_a_fixed_size(
+    key: str, n: int, gold: str, texts: list[str], expected: float
+) -> None:
     assert samples_needed(make_metric(key)) == n
     assert value(key, {}, gold, texts) == expected
     with pytest.raises(Fault, match=f"n is always {n} and cannot be set"):
         make_metric(key, {"n": n + 1})
 
 
-@pytest.mark.parametrize("key", ["maj_at_n", "maj_at_5", "maj_at_8", "maj_at_4_math", "maj_at_8_gsm8k"])
+@pytest.mark.parametrize(
+    "key", ["maj_at_n", "maj_at_5", "maj_at_8", "maj_at_4_math", "maj_at_8_gsm8k"]
+)
 def test_several_golds_split_no_vote(key: str) -> None:
     metric = make_metric(key, {"n": 5} if key == "maj_at_n" else {})
     doc = Doc(id="d7", task="t", row=0, query="q", gold=("1", "2"))
-    assert metric.check_doc(doc) == f"{metric.display} needs exactly one gold answer, document 'd7' has 2"
+    assert (
+        metric.check_doc(doc)
+        == f"{metric.display} needs exactly one gold answer, document 'd7' has 2"
+    )
     assert metric.check_doc(Doc(id="d8", task="t", row=1, query="q", gold=("1",))) is None
     with pytest.raises(ValueError, match="exactly one gold"):
         metric.score(doc, Samples(("1",) * 8, (False,) * 8), ())
@@ -80,8 +93,12 @@ def test_several_golds_split_no_vote(key: str) -> None:
         ("avg@n", {"n": 4, "scorer": "prefix_exact_match"}, 0.5),
     ],
 )
-def test_strip_and_normalize_of_metrics_over_samples(key: str, params: dict[str, Any], expected: float) -> None:
-    assert value(key, params, "Paris", ["Paris", "Paris\n", "the paris!", "Rome"]) == pytest.approx(expected)
+def test_strip_and_normalize_of_metrics_over_samples(
+    key: str, params: dict[str, Any], expected: float
+) -> None:
+    assert value(key, params, "Paris", ["Paris", "Paris\n", "the paris!", "Rome"]) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("key", ["pass_at_k", "cons_at_k", "avg_at_n", "maj_at_n"])

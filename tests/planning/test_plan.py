@@ -1,4 +1,6 @@
-"""The plan: n and k in their order, temperature, the address, the JSON form, and all configurations composed."""
+"""The plan: n and k in their order, temperature, the address, the JSON form, and all
+configurations composed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def config(metrics: dict[str, Any] | None = None, **changes: Any) -> RunConfig:
         extract="number",
         metrics={"accuracy": {}} if metrics is None else metrics,
     )
-    return RunConfig(model=ModelConfig(name="m", backend="replay", path="p"), tasks={"t": task}, **changes)
+    return RunConfig(
+        model=ModelConfig(name="m", backend="replay", path="p"), tasks={"t": task}, **changes
+    )
 
 
 def counts(cell: Cell) -> dict[str, tuple[Any, int, dict[str, str]]]:
@@ -41,58 +45,137 @@ def counts(cell: Cell) -> dict[str, tuple[Any, int, dict[str, str]]]:
     return {m.key: (dict(m.params).get("k"), m.n, dict(m.origins)) for m in cell.metrics}
 
 
-# ---- n and k --------------------------------------------------------------------------------------------------
+# ---- n and k -------------------------------------------------------------------------------------
 
-MET, STR, NRS, KN, NK, DEF = "metric parameter", "task string", "num_return_sequences", "k = n", "n = k", "default"
-Row = tuple[dict[str, Any], dict[str, Any], int | None, int, dict[str, tuple[Any, int, dict[str, str]]]]
+MET, STR, NRS, KN, NK, DEF = (
+    "metric parameter",
+    "task string",
+    "num_return_sequences",
+    "k = n",
+    "n = k",
+    "default",
+)
+Row = tuple[
+    dict[str, Any], dict[str, Any], int | None, int, dict[str, tuple[Any, int, dict[str, str]]]
+]
 RESOLVED: list[Row] = [
-    # own metrics, task string, num_return_sequences -> n of the cell, each metric's k, n and origins
+    # own metrics, task string, num_return_sequences -> n of the cell, each metric's k, n and
+    # origins
     ({"accuracy": {}}, {}, None, 1, {"accuracy": (None, 1, {"n": DEF})}),
     ({"accuracy": {}}, {}, 1, 1, {"accuracy": (None, 1, {"n": NRS})}),
     ({"accuracy": {"n": 3}}, {}, None, 3, {"accuracy": (None, 3, {"n": MET})}),
     (
-        {"accuracy": {}}, {}, 4, 4,
-        {"accuracy": (None, 4, {"n": NRS}), "pass_at_k": (4, 4, {"k": KN, "n": NRS}),
-         "cons_at_k": (4, 4, {"k": KN, "n": NRS}), "avg_at_n": (None, 4, {"n": NRS})},
+        {"accuracy": {}},
+        {},
+        4,
+        4,
+        {
+            "accuracy": (None, 4, {"n": NRS}),
+            "pass_at_k": (4, 4, {"k": KN, "n": NRS}),
+            "cons_at_k": (4, 4, {"k": KN, "n": NRS}),
+            "avg_at_n": (None, 4, {"n": NRS}),
+        },
     ),
     (
-        {"accuracy": {}}, {"k": 2, "n": 8}, None, 8,
-        {"accuracy": (None, 8, {"n": STR}), "pass_at_k": (2, 8, {"k": STR, "n": STR}),
-         "cons_at_k": (2, 8, {"k": STR, "n": STR}), "avg_at_n": (None, 8, {"n": STR})},
+        {"accuracy": {}},
+        {"k": 2, "n": 8},
+        None,
+        8,
+        {
+            "accuracy": (None, 8, {"n": STR}),
+            "pass_at_k": (2, 8, {"k": STR, "n": STR}),
+            "cons_at_k": (2, 8, {"k": STR, "n": STR}),
+            "avg_at_n": (None, 8, {"n": STR}),
+        },
     ),
     (
-        {"accuracy": {}}, {"k": 2}, None, 2,
-        {"accuracy": (None, 2, {"n": NK}), "pass_at_k": (2, 2, {"k": STR, "n": NK}),
-         "cons_at_k": (2, 2, {"k": STR, "n": NK}), "avg_at_n": (None, 2, {"n": NK})},
+        {"accuracy": {}},
+        {"k": 2},
+        None,
+        2,
+        {
+            "accuracy": (None, 2, {"n": NK}),
+            "pass_at_k": (2, 2, {"k": STR, "n": NK}),
+            "cons_at_k": (2, 2, {"k": STR, "n": NK}),
+            "avg_at_n": (None, 2, {"n": NK}),
+        },
     ),
     (
-        {"accuracy": {}}, {"k": 2}, 6, 6,
-        {"accuracy": (None, 6, {"n": NRS}), "pass_at_k": (2, 6, {"k": STR, "n": NRS}),
-         "cons_at_k": (2, 6, {"k": STR, "n": NRS}), "avg_at_n": (None, 6, {"n": NRS})},
+        {"accuracy": {}},
+        {"k": 2},
+        6,
+        6,
+        {
+            "accuracy": (None, 6, {"n": NRS}),
+            "pass_at_k": (2, 6, {"k": STR, "n": NRS}),
+            "cons_at_k": (2, 6, {"k": STR, "n": NRS}),
+            "avg_at_n": (None, 6, {"n": NRS}),
+        },
     ),
     (
-        {"accuracy": {}}, {"n": 3}, 6, 6,
-        {"accuracy": (None, 3, {"n": STR}), "pass_at_k": (3, 3, {"k": KN, "n": STR}),
-         "cons_at_k": (3, 3, {"k": KN, "n": STR}), "avg_at_n": (None, 3, {"n": STR})},
+        {"accuracy": {}},
+        {"n": 3},
+        6,
+        6,
+        {
+            "accuracy": (None, 3, {"n": STR}),
+            "pass_at_k": (3, 3, {"k": KN, "n": STR}),
+            "cons_at_k": (3, 3, {"k": KN, "n": STR}),
+            "avg_at_n": (None, 3, {"n": STR}),
+        },
     ),
     (
-        {"pass_at_k": {"k": 1, "n": 16}}, {"k": 2, "n": 8}, None, 16,
-        {"pass_at_k": (1, 16, {"k": MET, "n": MET}), "cons_at_k": (2, 8, {"k": STR, "n": STR}),
-         "avg_at_n": (None, 8, {"n": STR})},
+        {"pass_at_k": {"k": 1, "n": 16}},
+        {"k": 2, "n": 8},
+        None,
+        16,
+        {
+            "pass_at_k": (1, 16, {"k": MET, "n": MET}),
+            "cons_at_k": (2, 8, {"k": STR, "n": STR}),
+            "avg_at_n": (None, 8, {"n": STR}),
+        },
     ),
     (
-        {"pass_at_k": {"k": 1}}, {}, 4, 4,
-        {"pass_at_k": (1, 4, {"k": MET, "n": NRS}), "cons_at_k": (4, 4, {"k": KN, "n": NRS}),
-         "avg_at_n": (None, 4, {"n": NRS})},
+        {"pass_at_k": {"k": 1}},
+        {},
+        4,
+        4,
+        {
+            "pass_at_k": (1, 4, {"k": MET, "n": NRS}),
+            "cons_at_k": (4, 4, {"k": KN, "n": NRS}),
+            "avg_at_n": (None, 4, {"n": NRS}),
+        },
     ),
     ({"pass_at_k": {"k": 5}}, {}, None, 5, {"pass_at_k": (5, 5, {"k": MET, "n": NK})}),
-    ({"pass_at_k": {"k": [1, 2, 4]}}, {}, None, 4, {"pass_at_k": ((1, 2, 4), 4, {"k": MET, "n": NK})}),
-    ({"pass_at_k": {"k": [1, 4], "n": 16}}, {}, None, 16, {"pass_at_k": ((1, 4), 16, {"k": MET, "n": MET})}),
-    ({"avg_at_n": {"n": 2}, "maj_at_n": {"n": 3}}, {}, None, 3,
-     {"avg_at_n": (None, 2, {"n": MET}), "maj_at_n": (None, 3, {"n": MET})}),
-    ({"accuracy": {}, "maj_at_n": {"n": 3}}, {}, None, 3,
-     {"accuracy": (None, 1, {"n": DEF}), "maj_at_n": (None, 3, {"n": MET})}),
-]  # fmt: skip
+    (
+        {"pass_at_k": {"k": [1, 2, 4]}},
+        {},
+        None,
+        4,
+        {"pass_at_k": ((1, 2, 4), 4, {"k": MET, "n": NK})},
+    ),
+    (
+        {"pass_at_k": {"k": [1, 4], "n": 16}},
+        {},
+        None,
+        16,
+        {"pass_at_k": ((1, 4), 16, {"k": MET, "n": MET})},
+    ),
+    (
+        {"avg_at_n": {"n": 2}, "maj_at_n": {"n": 3}},
+        {},
+        None,
+        3,
+        {"avg_at_n": (None, 2, {"n": MET}), "maj_at_n": (None, 3, {"n": MET})},
+    ),
+    (
+        {"accuracy": {}, "maj_at_n": {"n": 3}},
+        {},
+        None,
+        3,
+        {"accuracy": (None, 1, {"n": DEF}), "maj_at_n": (None, 3, {"n": MET})},
+    ),
+]
 
 
 @pytest.mark.parametrize(("own", "string", "asked", "n", "expected"), RESOLVED)
@@ -104,7 +187,9 @@ def test_n_and_k(
     assert counts(cell) == expected
     assert list(counts(cell)) == list(expected)
     assert cell.n == n
-    assert dict(cell.origins)["temperature"] == ("one sample: greedy" if n == 1 else "default for n > 1")
+    assert dict(cell.origins)["temperature"] == (
+        "one sample: greedy" if n == 1 else "default for n > 1"
+    )
     assert cell.sampling.temperature == (0.0 if n == 1 else 0.7)
 
 
@@ -122,7 +207,8 @@ UNRESOLVED: list[tuple[dict[str, Any], dict[str, Any], Any, str]] = [
         {"pass_at_k": {}},
         {},
         None,
-        "Metric pass@k of task t needs k: how many answers are drawn. Write metric='pass@k:k=1&n=4'",
+        "Metric pass@k of task t needs k: how many answers are drawn. Write "
+        "metric='pass@k:k=1&n=4'",
     ),
     ({"pass_at_k": {"n": 4}}, {}, None, "Metric pass@k of task t needs k"),
     ({"cons_at_k": {}}, {"n": 4}, None, "Metric cons@k of task t needs k"),
@@ -135,13 +221,15 @@ UNRESOLVED: list[tuple[dict[str, Any], dict[str, Any], Any, str]] = [
         {"accuracy": {"n": 3}},
         {},
         2,
-        "num_return_sequences=2 is below the n=3 that metric accuracy of task t needs (metric parameter)",
+        "num_return_sequences=2 is below the n=3 that metric accuracy of task t needs (metric "
+        "parameter)",
     ),
     (
         {"accuracy": {}},
         {"n": 8},
         4,
-        "num_return_sequences=4 is below the n=8 that metric accuracy of task t needs (task string)",
+        "num_return_sequences=4 is below the n=8 that metric accuracy of task t needs (task "
+        "string)",
     ),
     ({"pass_at_k": {"k": 0, "n": 2}}, {}, None, "k must be a positive whole number, got 0"),
     ({"pass_at_k": {"k": True, "n": 2}}, {}, None, "k must be a positive whole number, got True"),
@@ -157,7 +245,12 @@ UNRESOLVED: list[tuple[dict[str, Any], dict[str, Any], Any, str]] = [
         None,
         "There is no parameter 'scoorer' in the task string of t. Did you mean 'scorer'",
     ),
-    ({"accuracy": 3}, {}, None, "metrics.accuracy must be a mapping of parameters, such as {} or {n: 4}; got 3."),
+    (
+        {"accuracy": 3},
+        {},
+        None,
+        "metrics.accuracy must be a mapping of parameters, such as {} or {n: 4}; got 3.",
+    ),
     ({}, {}, None, "Task t has no metric. Say metric=accuracy"),
     *[
         ({"accuracy": {}}, {}, bad, f"num_return_sequences must be a positive integer; got {bad!r}")
@@ -167,7 +260,9 @@ UNRESOLVED: list[tuple[dict[str, Any], dict[str, Any], Any, str]] = [
 
 
 @pytest.mark.parametrize(("own", "string", "asked", "message"), UNRESOLVED)
-def test_n_and_k_refused(own: dict[str, Any], string: dict[str, Any], asked: Any, message: str) -> None:
+def test_n_and_k_refused(
+    own: dict[str, Any], string: dict[str, Any], asked: Any, message: str
+) -> None:
     with pytest.raises(Fault) as caught:
         build(config(own, task_params={"t": string} if string else {}, num_return_sequences=asked))
     assert message in str(caught.value)
@@ -227,7 +322,11 @@ def test_parameters_keep_the_order_in_which_they_were_typed() -> None:
     ],
 )
 def test_temperature(
-    n: int, asked: float | None, protocol: float | None, may_be_equal: bool, expected: tuple[float, str]
+    n: int,
+    asked: float | None,
+    protocol: float | None,
+    may_be_equal: bool,
+    expected: tuple[float, str],
 ) -> None:
     assert warm(n, asked, protocol, may_be_equal, "t") == expected
 
@@ -235,30 +334,46 @@ def test_temperature(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("model.temperature=0", "model.temperature=0 with n=2 gives 2 equal samples for every document of task demo_math"),
+        ("model.temperature=0", (
+            "model.temperature=0 with n=2 gives 2 equal samples for every document of task "
+            "demo_math"
+        )),
         ("model.temperature=-1", "model.temperature must be a finite number >= 0; got -1.0"),
         ("model.temperature=nan", "model.temperature must be a finite number >= 0; got nan"),
         ("model.top_p=0", "top_p must be above 0 and at most 1; got 0.0"),
         ("model.top_k=0", "model.top_k must be a positive integer; got 0"),
         ("model.min_p=2", "model.min_p must lie in 0..1; got 2.0"),
-        ("model.repetition_penalty=0", "model.repetition_penalty must be a finite number above 0; got 0.0"),
+        ("model.repetition_penalty=0", (
+            "model.repetition_penalty must be a finite number above 0; got 0.0"
+        )),
         ("model.max_tokens=0", "max_tokens must be a positive integer; got 0"),
         ("model.concurrency=0", "model.concurrency must be a positive integer; got 0"),
         ("model.retries=-1", "model.retries must be 0 or more"),
-        ("model.idle_timeout_s=0", "model.idle_timeout_s must be above 0 seconds, and finite; got 0.0"),
-        ("model.total_timeout_s=inf", "model.total_timeout_s must be above 0 seconds, and finite; got inf"),
-        ("model.engine.x=nan", "model.engine.x: nan is no finite number, which the plan cannot hold."),
+        ("model.idle_timeout_s=0", (
+            "model.idle_timeout_s must be above 0 seconds, and finite; got 0.0"
+        )),
+        ("model.total_timeout_s=inf", (
+            "model.total_timeout_s must be above 0 seconds, and finite; got inf"
+        )),
+        ("model.engine.x=nan", (
+            "model.engine.x: nan is no finite number, which the plan cannot hold."
+        )),
         ("model.engine.x={y: [inf]}", "model.engine.x.y: inf is no finite number"),
         ("max_error_rate=2", "max_error_rate is a share of the rows, 0 to 1; got 2.0"),
         ("tasks.demo_math.fewshot.n=-1", "tasks.demo_math.fewshot.n must be 0 or more; got -1"),
-        ("tasks.demo_math.fewshot.rule=best", "tasks.demo_math.fewshot.rule must be first or random; got 'best'"),
-        ("dataset.gold_form=word", "gold_form must be one of auto, index, letter, text, flags; got 'word'"),
+        ("tasks.demo_math.fewshot.rule=best", (
+            "tasks.demo_math.fewshot.rule must be first or random; got 'best'"
+        )),
+        ("dataset.gold_form=word", (
+            "gold_form must be one of auto, index, letter, text, flags; got 'word'"
+        )),
         ("dataset.path=null", ""),
     ],
 )  # fmt: skip
 def test_values_refused(word: str, message: str) -> None:
     if not message:
-        assert planned(word).cells[0].dataset.path == "package:demo_math.jsonl"  # an absent layer changes nothing
+        # an absent layer changes nothing
+        assert planned(word).cells[0].dataset.path == "package:demo_math.jsonl"
         return
     with pytest.raises(Fault) as caught:
         planned(word, "num_return_sequences=2")
@@ -276,7 +391,9 @@ def test_the_root_dataset_is_for_the_only_task() -> None:
 def test_subsets_are_cells() -> None:
     asked = config()
     asked.tasks["t"].subsets = ["a", "b"]
-    with pytest.raises(Fault, match=r"Task t has 2 subsets, but its dataset \(x.jsonl\) is the same for all"):
+    with pytest.raises(
+        Fault, match=r"Task t has 2 subsets, but its dataset \(x.jsonl\) is the same for all"
+    ):
         build(asked)
     asked.tasks["t"].dataset.name = "{subset}"
     cells = build(asked).cells
@@ -284,17 +401,26 @@ def test_subsets_are_cells() -> None:
     assert len({c.ask_id for c in cells}) == 2
 
 
-# ---- the JSON form, and everything that can be composed ----------------------------------------------------------
+# ---- the JSON form, and everything that can be composed ------------------------------------------
 
 
 def every_plan() -> list[list[str]]:
-    """Every model, every task and suite, each set of metrics, each single metric that is read from generations."""
+    """Every model, every task and suite, each set of metrics, each single metric that is read
+    from generations.
+    """
     rows = [[f"model={m}", "suite=math"] for m in places.names("model")]
-    chosen = [*(f"task={t}" for t in places.names("task")), *(f"suite={s}" for s in places.names("suite"))]
+    chosen = [
+        *(f"task={t}" for t in places.names("task")),
+        *(f"suite={s}" for s in places.names("suite")),
+    ]
     rows += [["model=smollm2", c] for c in chosen]
     asked = [m for m in METRICS if METRICS.get(m).reads is Kind.GENERATE]
     rows += [[f"metric={m}", "num_return_sequences=8"] for m in (*places.names("metric"), *asked)]
-    return [*rows, ["suite=math", "metric=sampling", "num_return_sequences=2"], ["metric=[pass@k:k=[1,2]&n=4,em]"]]
+    return [
+        *rows,
+        ["suite=math", "metric=sampling", "num_return_sequences=2"],
+        ["metric=[pass@k:k=[1,2]&n=4,em]"],
+    ]
 
 
 @pytest.mark.parametrize("words", every_plan(), ids=" ".join)
@@ -306,25 +432,40 @@ def test_all_of_conf_composes_into_a_plan(words: list[str]) -> None:
     assert all(len(c.ask_id) == 16 and c.metrics for c in plan.cells)
 
 
-@pytest.mark.parametrize("name", ["mmlu", "arc_easy", "hellaswag", "winogrande", "boolq", "lambada"])
+@pytest.mark.parametrize(
+    "name", ["mmlu", "arc_easy", "hellaswag", "winogrande", "boolq", "lambada"]
+)
 def test_a_chat_server_is_sent_to_the_generative_variant(name: str) -> None:
-    with pytest.raises(Fault, match=rf"task {name} reads log-likelihoods .* by generating: task={name}_generative\."):
+    with pytest.raises(
+        Fault,
+        match=rf"task {name} reads log-likelihoods .* by generating: task={name}_generative\.",
+    ):
         planned("model=openai", "model.path=x", f"task={name}")
-    assert planned("model=openai", "model.path=x", f"task={name}_generative").cells[0].kinds == ("generate",)
+    assert planned("model=openai", "model.path=x", f"task={name}_generative").cells[0].kinds == (
+        "generate",
+    )
 
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
 )
 VALUES = st.recursive(
-    SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=4), v, max_size=3), max_leaves=6
+    SCALARS,
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=4), v, max_size=3),
+    max_leaves=6,
 )
 TEXT = st.text(max_size=12)
 
 
 @settings(deadline=None, max_examples=30)
 @given(VALUES, VALUES, TEXT, TEXT, st.lists(TEXT, max_size=3), st.sampled_from([1, 2, 5]))
-def test_json_round_trip(engine: Any, body: Any, text: str, system: str, stop: list[str], n: int) -> None:
+def test_json_round_trip(
+    engine: Any, body: Any, text: str, system: str, stop: list[str], n: int
+) -> None:
     asked = config(num_return_sequences=n, suite_name=text or None)
     asked.model.engine, asked.model.extra_body = {"a": engine}, {"b": body}
     asked.model.system, asked.model.stop = system, stop

@@ -61,7 +61,9 @@ def test_no_file_and_no_message_holds_it(
 
 
 @pytest.mark.parametrize("more", [[], ["--debug"], ["--cfg", "job"], ["--dry-run"]])
-def test_not_even_with_debug(more: list[str], small: Bench, evalrun: Evalrun, tmp_path: Path) -> None:
+def test_not_even_with_debug(
+    more: list[str], small: Bench, evalrun: Evalrun, tmp_path: Path
+) -> None:
     ran = evalrun(*small.words(f"model.api_key={SECRET}", *more))
     assert ran.code == 2
     assert SECRET not in ran.out + ran.err
@@ -91,10 +93,18 @@ def test_cf_010_a_file_that_reads_the_key(
     monkeypatch.setenv("API_KEY", secret)
     folder = tmp_path / "mine" / "model"
     folder.mkdir(parents=True)
-    (folder / "own.yaml").write_text(f"name: own\nbackend: replay\npath: {small.answers}\n{CONFIGS[name]}")
+    (folder / "own.yaml").write_text(
+        f"name: own\nbackend: replay\npath: {small.answers}\n{CONFIGS[name]}"
+    )
     before = files_with(tmp_path, secret)
     for sweep in ([], ["-m", "seed=1,2"]):
-        words = ["model=own", "task=gsm8k", f"dataset.path={small.data}", "--config-dir", str(tmp_path / "mine")]
+        words = [
+            "model=own",
+            "task=gsm8k",
+            f"dataset.path={small.data}",
+            "--config-dir",
+            str(tmp_path / "mine"),
+        ]
         ran = evalrun(*words, *sweep)
         assert ran.code == 2
         assert secret not in ran.out + ran.err
@@ -120,7 +130,9 @@ def test_places_may_read_the_environment(
     assert len(list((tmp_path / "elsewhere" / "runs").iterdir())) == 1
 
 
-@pytest.mark.parametrize("key", ["model.max_tokens", "api_key_env", "tasks.a.prompt.template", "token", "secretary"])
+@pytest.mark.parametrize(
+    "key", ["model.max_tokens", "api_key_env", "tasks.a.prompt.template", "token", "secretary"]
+)
 def test_ordinary_keys_are_none(key: str) -> None:
     assert not secrets.is_secret_key(key)
 

@@ -1,4 +1,6 @@
-"""The modes through the real entry point: all, infer then eval by address, --reuse, viz; what meets what."""
+"""The modes through the real entry point: all, infer then eval by address, --reuse, viz; what
+meets what.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,12 @@ def test_reuse_by_path_stamp_and_latest(evalrun: Evalrun, bench: Make, tmp_path:
     (tmp_path / "outputs" / "zzz" / "notes").mkdir()
     (tmp_path / "outputs" / "stray.txt").write_text("x")
     one, two = [p for p in run_folders(tmp_path) if p.name != "zzz"]
-    for reuse, run in ((str(one), one), (one.name, one), (f"outputs/{two.name}", two), ("latest", two)):
+    for reuse, run in (
+        (str(one), one),
+        (one.name, one),
+        (f"outputs/{two.name}", two),
+        ("latest", two),
+    ):
         ran = evalrun("--mode", "eval", "--reuse", reuse)
         assert ran.code == 0, ran.err
         assert f"Scoring {run.relative_to(tmp_path)}" in ran.err.replace(str(tmp_path) + "/", "")
@@ -155,7 +162,9 @@ def test_viz_shows_all_that_is_stored(evalrun: Evalrun, bench: Make, tmp_path: P
     assert results_text(run) == before
 
 
-def test_metric_takes_n_and_k_from_the_stored_plan(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_metric_takes_n_and_k_from_the_stored_plan(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["110", "000"])
     evalrun("--mode", "infer", *made.words("num_return_sequences=3"))
     for words in (made.words(), ["--reuse", "latest"]):
@@ -202,7 +211,9 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.parametrize(("words", "named"), CONTRADICTIONS)
-def test_typed_contradictions_are_named(evalrun: Evalrun, bench: Make, words: list[str], named: list[str]) -> None:
+def test_typed_contradictions_are_named(
+    evalrun: Evalrun, bench: Make, words: list[str], named: list[str]
+) -> None:
     evalrun("--mode", "infer", *bench(["1", "0"]).words("--limit", "2"))
     ran = evalrun("--mode", "eval", "--reuse", "latest", *words)
     assert ran.code == 2
@@ -219,7 +230,9 @@ def test_typed_equal_settings_pass(evalrun: Evalrun, bench: Make, tmp_path: Path
     assert ran.code == 0, ran.err
     (tmp_path / "copy").mkdir()
     shutil.copy(made.data, tmp_path / "copy" / made.data.name)
-    moved = evalrun("--mode", "eval", "--reuse", "latest", "task=gsm8k", f"dataset.path=copy/{made.data.name}")
+    moved = evalrun(
+        "--mode", "eval", "--reuse", "latest", "task=gsm8k", f"dataset.path=copy/{made.data.name}"
+    )
     assert moved.code == 0, moved.err  # a local path counts by its file name
 
 
@@ -308,20 +321,31 @@ def test_da_017_an_edited_file_is_read_anew(evalrun: Evalrun, tmp_path: Path) ->
     data, answers = tmp_path / "d.jsonl", tmp_path / "a.jsonl"
     answers.write_text(json.dumps({"query": "a", "text": row["expected"]["run2_gold"]}) + "\n")
     words = [
-        "model=replay", f"model.path={answers}", "task=gsm8k", f"dataset.path={data}", "dataset.columns.query=q",
-    ]  # fmt: skip
+        "model=replay",
+        f"model.path={answers}",
+        "task=gsm8k",
+        f"dataset.path={data}",
+        "dataset.columns.query=q",
+    ]
     for content in (row["input"]["run1"], row["input"]["run2"]):
         data.write_text(content + "\n")
         assert evalrun(*words).code == 0
     first, second = run_folders(tmp_path)
     assert [values_of(run)["accuracy"] for run in (first, second)] == [0.0, 1.0]
-    digests = [find.load(run).dataset_digest(find.load(run).plan.cells[0]) for run in (first, second)]
+    digests = [
+        find.load(run).dataset_digest(find.load(run).plan.cells[0]) for run in (first, second)
+    ]
     assert (digests[0] != digests[1]) == row["expected"]["plan_hash_differs"]
 
 
 def test_two_tasks_one_not_whole(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
-    """A list of two: the engine dies in the first, the second goes on; exit 3; eval refuses the whole, names one."""
-    long, short = bench(["1"] * 8, name="long"), bench(["10"[i % 2] for i in range(4)], name="short")
+    """A list of two: the engine dies in the first, the second goes on; exit 3; eval refuses the
+    whole, names one.
+    """
+    long, short = (
+        bench(["1"] * 8, name="long"),
+        bench(["10"[i % 2] for i in range(4)], name="short"),
+    )
     answers = tmp_path / "both.jsonl"
     answers.write_text(long.answers.read_text() + short.answers.read_text())
     mine = write_tasks(tmp_path, first=long.data, second=short.data)
@@ -344,12 +368,17 @@ def test_two_tasks_one_not_whole(evalrun: Evalrun, bench: Make, tmp_path: Path) 
     assert json.loads(results_text(run, task="first"))["estimates"][0]["value"] == 1.0
 
 
-def test_cl_001_a_failed_task_fails_the_command(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_cl_001_a_failed_task_fails_the_command(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["1", "0"])
     ran = evalrun(
-        "model=replay", f"model.path={made.answers}", "task=[gsm8k,demo_math]",
-        f"tasks.gsm8k.dataset.path={made.data}", "tasks.demo_math.dataset.path=nobody/no-such-dataset",
-    )  # fmt: skip
+        "model=replay",
+        f"model.path={made.answers}",
+        "task=[gsm8k,demo_math]",
+        f"tasks.gsm8k.dataset.path={made.data}",
+        "tasks.demo_math.dataset.path=nobody/no-such-dataset",
+    )
     assert ran.code == 3, ran.err
     run = only_run(tmp_path)
     assert json.loads(results_text(run, task="gsm8k"))["estimates"][0]["value"] == 0.5
@@ -368,4 +397,9 @@ def test_cl_006_names_with_slashes(evalrun: Evalrun, bench: Make, tmp_path: Path
         (folder,) = (run / "predictions").iterdir()
         assert not set(folder.name) & set("/:|*")
         assert rows_of(run, name)  # the original name leads to it
-        assert json.loads((run / "results" / folder.name / "gsm8k.json").read_text())["header"]["model"] == name
+        assert (
+            json.loads((run / "results" / folder.name / "gsm8k.json").read_text())["header"][
+                "model"
+            ]
+            == name
+        )

@@ -1,4 +1,7 @@
-"""Real processes: killed, interrupted, out of room, two at once. What was answered is kept, nothing is asked twice."""
+"""Real processes: killed, interrupted, out of room, two at once.
+
+What was answered is kept, nothing is asked twice.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.running import asked_since, case, is_in_order, launch, n_rows, results_text, rows_of, wait_for
+from support.running import (
+    asked_since,
+    case,
+    is_in_order,
+    launch,
+    n_rows,
+    results_text,
+    rows_of,
+    wait_for,
+)
 from support.workspace import Bench, Evalrun, results_of, run_folders, write_bench
 
 Make = Callable[..., Bench]
@@ -44,7 +56,9 @@ FLAGS = [f"{q % 2}{q % 3 // 2}" for q in range(60)]
 
 @pytest.mark.parametrize("seed", range(3))
 def test_kill_9_at_any_moment(evalrun: Evalrun, tmp_path: Path, whole: str, seed: int) -> None:
-    """120 rows, killed 1 to 4 s after the first lie on the disk; killed again while resuming; then resumed."""
+    """120 rows, killed 1 to 4 s after the first lie on the disk; killed again while resuming;
+    then resumed.
+    """
     made = write_bench(tmp_path, FLAGS)
     dice = random.Random(seed)
     process = launch(slowly(made, 0.03, "num_return_sequences=2"), tmp_path)
@@ -73,7 +87,9 @@ STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 
 @pytest.mark.parametrize(("number", "code"), STOPS)
-def test_cl_008_a_stop_keeps_the_rows(evalrun: Evalrun, tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_cl_008_a_stop_keeps_the_rows(
+    evalrun: Evalrun, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     row = case("cli", "CL-008")["input"]
     made = write_bench(tmp_path, ["1"] * row["rows"])
     process = launch(slowly(made, 0.05), tmp_path)
@@ -185,8 +201,10 @@ HEAVY = [
 def test_eval_loads_nothing_heavy(evalrun: Evalrun, tmp_path: Path) -> None:
     assert evalrun("--mode", "infer", *write_bench(tmp_path, ["1", "0"]).words()).code == 0
     code = (
-        "import sys; from evalrun.cli import main; code = main(['--mode', 'eval', '--reuse', 'latest']); "
-        f"print(code, [m for m in {HEAVY} if m in sys.modules])"
+        "import sys; from evalrun.cli import main; code = main(['--mode', 'eval', '--reuse', "
+        f"'latest']); print(code, [m for m in {HEAVY} if m in sys.modules])"
     )
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert ran.stdout.splitlines()[-1] == "0 []", ran.stdout + ran.stderr

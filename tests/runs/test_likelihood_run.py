@@ -1,4 +1,6 @@
-"""Whole commands over log-likelihoods and texts: what is asked, kept, missing, failed, scored again."""
+"""Whole commands over log-likelihoods and texts: what is asked, kept, missing, failed, scored
+again.
+"""
 
 from __future__ import annotations
 
@@ -15,33 +17,61 @@ from evalrun.store.cell import predictions
 from evalrun.store.cell.saved_docs import read_docs
 from evalrun.store.layout import Run
 
-METRICS = "accuracy: {}, loglikelihood_acc: {}, loglikelihood_acc_norm: {}, acc_norm_pmi: {}, word_perplexity: {}"
-LOGPROBS = {0: (-3.0, -1.0, -2.0), 1: (-3.0, -1.0, -2.0), 2: (-3.0, -5.0, -2.0), 3: (-4.0, -2.5, -6.0)}
+METRICS = (
+    "accuracy: {}, loglikelihood_acc: {}, loglikelihood_acc_norm: {}, acc_norm_pmi: {}, "
+    "word_perplexity: {}"
+)
+LOGPROBS = {
+    0: (-3.0, -1.0, -2.0),
+    1: (-3.0, -1.0, -2.0),
+    2: (-3.0, -5.0, -2.0),
+    3: (-4.0, -2.5, -6.0),
+}
 
 Bench = Callable[..., list[str]]
 
 
 def rows_of_doc(q: int) -> list[dict[str, Any]]:
-    """Saved rows of question q: one text, three choices with and without the question, the whole text."""
+    """Saved rows of question q: one text, three choices with and without the question, the whole
+    text.
+    """
     query = f"What is {q}+1?"
     rows: list[dict[str, Any]] = [{"query": query, "index": 0, "text": f"It is {q + 1}."}]
     for i, logprob in enumerate(LOGPROBS[q]):
-        rows.append({"query": query, "kind": "loglikelihood", "index": i, "logprob": logprob, "n_tokens": i + 1})
-        rows.append({"query": query, "kind": "unconditioned", "index": i, "logprob": (-1.0, -1.0, -0.2)[i]})
+        rows.append(
+            {
+                "query": query,
+                "kind": "loglikelihood",
+                "index": i,
+                "logprob": logprob,
+                "n_tokens": i + 1,
+            }
+        )
+        rows.append(
+            {"query": query, "kind": "unconditioned", "index": i, "logprob": (-1.0, -1.0, -0.2)[i]}
+        )
     rows.append({"query": query, "kind": "rolling", "index": 0, "logprob": -6.0, "n_tokens": 5})
     return rows
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    """Write a task of four questions with three options, and saved rows; the words of a command that asks them."""
+    """Write a task of four questions with three options, and saved rows; the words of a command
+    that asks them.
+    """
 
     def write(
-        metrics: str = METRICS, change: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda row: row
+        metrics: str = METRICS,
+        change: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda row: row,
     ) -> list[str]:
-        questions = [{"q": f"What is {q}+1?", "options": [str(q), str(q + 1), str(q + 2)], "a": 1} for q in range(4)]
+        questions = [
+            {"q": f"What is {q}+1?", "options": [str(q), str(q + 1), str(q + 2)], "a": 1}
+            for q in range(4)
+        ]
         (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
-        saved = [changed for q in range(4) for row in rows_of_doc(q) if (changed := change(dict(row)))]
+        saved = [
+            changed for q in range(4) for row in rows_of_doc(q) if (changed := change(dict(row)))
+        ]
         (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in saved))
         (tmp_path / "mine" / "task").mkdir(parents=True, exist_ok=True)
         (tmp_path / "mine" / "task" / "sums.yaml").write_text(
@@ -54,7 +84,9 @@ def bench(tmp_path: Path) -> Bench:
     return write
 
 
-def test_a_generative_and_two_other_kinds_in_one_table(evalrun: Evalrun, bench: Bench, tmp_path: Path) -> None:
+def test_a_generative_and_two_other_kinds_in_one_table(
+    evalrun: Evalrun, bench: Bench, tmp_path: Path
+) -> None:
     ran = evalrun(*bench())
     assert (ran.code, ran.err.count("Traceback")) == (0, 0)
     (run,) = run_folders(tmp_path)
@@ -85,7 +117,9 @@ def test_a_generative_and_two_other_kinds_in_one_table(evalrun: Evalrun, bench: 
 def test_the_leading_space_counts_in_acc_norm_and_not_in_nospace(
     evalrun: Evalrun, bench: Bench, tmp_path: Path
 ) -> None:
-    """Options "8", "9", "10" of question 8 as sent: " 8", " 9", " 10"; -2.0/3 > -1.4/2, but -2.0/2 < -1.4/1 is false."""
+    """Options "8", "9", "10" of question 8 as sent: " 8", " 9", " 10"; -2.0/3 > -1.4/2, but
+    -2.0/2 < -1.4/1 is false.
+    """
     words = bench("loglikelihood_acc_norm: {}, loglikelihood_acc_norm_nospace: {}")
     question = {"q": "8+1?", "options": ["8", "9", "10"], "a": 1}
     (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
@@ -109,7 +143,9 @@ def test_the_leading_space_counts_in_acc_norm_and_not_in_nospace(
     }
 
 
-def test_a_failed_choice_leaves_its_document_unscored(evalrun: Evalrun, bench: Bench, tmp_path: Path) -> None:
+def test_a_failed_choice_leaves_its_document_unscored(
+    evalrun: Evalrun, bench: Bench, tmp_path: Path
+) -> None:
     words = bench("loglikelihood_acc: {}")
     ran = evalrun(*words, "model.engine.fail_first=1")
     assert ran.code == 3
@@ -118,14 +154,20 @@ def test_a_failed_choice_leaves_its_document_unscored(evalrun: Evalrun, bench: B
     (estimate,) = found["estimates"]  # type: ignore[misc]
     assert found["header"]["state"] == "incomplete"  # type: ignore[index]
     assert "1 of 12 requests failed" in found["header"]["reason"]  # type: ignore[index]
-    assert (estimate["value"], estimate["n_scored"], estimate["n_error"]) == (pytest.approx(2 / 3), 3, 1)
+    assert (estimate["value"], estimate["n_scored"], estimate["n_error"]) == (
+        pytest.approx(2 / 3),
+        3,
+        1,
+    )
     assert estimate["bounds"] == [0.5, 0.75]
     again = evalrun(*words, "--resume")
     assert again.code == 0, again.err
     assert values_of(run)["loglikelihood_acc"] == 0.75
 
 
-def test_a_missing_choice_is_named_and_nothing_is_scored(evalrun: Evalrun, bench: Bench, tmp_path: Path) -> None:
+def test_a_missing_choice_is_named_and_nothing_is_scored(
+    evalrun: Evalrun, bench: Bench, tmp_path: Path
+) -> None:
     words = bench("loglikelihood_acc: {}")
     assert evalrun("--mode", "infer", *words).code == 0
     (run,) = run_folders(tmp_path)
@@ -147,14 +189,18 @@ def _without(path: Path, kind: str, indices: Sequence[int]) -> None:
         table = reader.read_all()
     kept = [
         i
-        for i, (k, index) in enumerate(zip(table["kind"].to_pylist(), table["index"].to_pylist(), strict=True))
+        for i, (k, index) in enumerate(
+            zip(table["kind"].to_pylist(), table["index"].to_pylist(), strict=True)
+        )
         if not (k == kind and index in indices)
     ]
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table.take(kept))
 
 
-def test_eval_of_a_kind_that_was_never_asked(evalrun: Evalrun, bench: Bench, tmp_path: Path) -> None:
+def test_eval_of_a_kind_that_was_never_asked(
+    evalrun: Evalrun, bench: Bench, tmp_path: Path
+) -> None:
     words = bench("accuracy: {}")
     assert evalrun(*words).code == 0
     ran = evalrun("--mode", "eval", *words, "metric=loglikelihood_acc")
@@ -180,7 +226,9 @@ def test_a_run_of_log_likelihoods_alone_is_found_and_scored_again(
     assert "unfinished" not in unfinished.err
 
 
-def test_samples_do_not_apply_to_log_likelihoods(evalrun: Evalrun, bench: Bench, tmp_path: Path) -> None:
+def test_samples_do_not_apply_to_log_likelihoods(
+    evalrun: Evalrun, bench: Bench, tmp_path: Path
+) -> None:
     ran = evalrun(*bench("loglikelihood_acc: {}"), "num_return_sequences=5")
     assert ran.code == 0, ran.err
     assert "num_return_sequences=5 draws samples; log-probabilities are asked once" in ran.out
@@ -197,12 +245,17 @@ def test_recall_without_k_is_a_fault_even_with_samples(evalrun: Evalrun, bench: 
 def test_remarks_of_borders_and_cuts(evalrun: Evalrun, bench: Bench) -> None:
     def marked(row: dict[str, Any]) -> dict[str, Any] | None:
         if row.get("kind") == "loglikelihood" and row["query"] in ("What is 0+1?", "What is 3+1?"):
-            extra = {"spanning": True} | ({"cut_tokens": 7} if row["query"] == "What is 3+1?" else {})
+            extra = {"spanning": True} | (
+                {"cut_tokens": 7} if row["query"] == "What is 3+1?" else {}
+            )
             return {**row, "extra": json.dumps(extra)}
         return row
 
     ran = evalrun(*bench("loglikelihood_acc: {}", marked))
-    assert "2 of 4 documents have a token that spans context and continuation (model.token_boundary=joint)" in ran.out
+    assert (
+        "2 of 4 documents have a token that spans context and continuation "
+        "(model.token_boundary=joint)" in ran.out
+    )
     assert "1 of 4 documents were cut from the left to the model's limit" in ran.out
 
 
@@ -219,7 +272,9 @@ def test_a_chat_server_is_refused_and_the_generative_task_named(
     assert not (tmp_path / "outputs").exists()
 
 
-def test_a_dry_run_shows_context_and_continuations(evalrun: Evalrun, bench: Bench, tmp_path: Path) -> None:
+def test_a_dry_run_shows_context_and_continuations(
+    evalrun: Evalrun, bench: Bench, tmp_path: Path
+) -> None:
     ran = evalrun("--dry-run", *bench())
     assert ran.code == 0
     assert "requests: 32 answers in all" in ran.out
@@ -228,8 +283,12 @@ def test_a_dry_run_shows_context_and_continuations(evalrun: Evalrun, bench: Benc
 
 
 @pytest.mark.hf
-def test_all_kinds_on_a_real_model_in_one_run(evalrun: Evalrun, bench: Bench, tmp_path: Path) -> None:
-    """Texts, choices, choices without their question and whole texts by one engine; each number by a plain pass too."""
+def test_all_kinds_on_a_real_model_in_one_run(
+    evalrun: Evalrun, bench: Bench, tmp_path: Path
+) -> None:
+    """Texts, choices, choices without their question and whole texts by one engine; each number
+    by a plain pass too.
+    """
     import torch
 
     from evalrun import backends
@@ -266,4 +325,6 @@ def test_all_kinds_on_a_real_model_in_one_run(evalrun: Evalrun, bench: Bench, tm
                 assert row.logprob == pytest.approx(plain("", doc.query), abs=1e-3)
             case kind:
                 context = doc.query if kind == "loglikelihood" else ""
-                assert row.logprob == pytest.approx(plain(context, " " + doc.choices[row.index]), abs=1e-4)
+                assert row.logprob == pytest.approx(
+                    plain(context, " " + doc.choices[row.index]), abs=1e-4
+                )

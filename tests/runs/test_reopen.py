@@ -1,4 +1,6 @@
-"""--reuse RUN in a mode that asks: model, task and settings come from the run, what is typed anew wins."""
+"""--reuse RUN in a mode that asks: model, task and settings come from the run, what is typed
+anew wins.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,23 @@ def overrides_of(run: Path) -> list[str]:
     return plan["overrides"]
 
 
-@pytest.mark.parametrize("words", [["--reuse", "latest"], ["--resume", "--reuse", "latest", "task=gsm8k"]])
-def test_a_run_goes_on_by_its_name(evalrun: Evalrun, bench: Make, tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["--reuse", "latest"], ["--resume", "--reuse", "latest", "task=gsm8k"]]
+)
+def test_a_run_goes_on_by_its_name(
+    evalrun: Evalrun, bench: Make, tmp_path: Path, words: list[str]
+) -> None:
     made = bench(["11", "10", "01", "00"])
-    settings = ["tasks.gsm8k.prompt.system=Be brief: 1.10", "seed=7", "metric=[exact_match,pass@k:k=1&n=2]"]
-    ran = evalrun(*made.words(*settings, "+model.engine.die_after=3", "num_return_sequences=2", "--limit", "3"))
+    settings = [
+        "tasks.gsm8k.prompt.system=Be brief: 1.10",
+        "seed=7",
+        "metric=[exact_match,pass@k:k=1&n=2]",
+    ]
+    ran = evalrun(
+        *made.words(
+            *settings, "+model.engine.die_after=3", "num_return_sequences=2", "--limit", "3"
+        )
+    )
     assert ran.code == 3
     run = only_run(tmp_path)
     before = rows_of(run)
@@ -65,7 +79,9 @@ def test_as_the_run_has_grown(evalrun: Evalrun, bench: Make, tmp_path: Path) -> 
     assert len(rows_of(run)) == 4
 
 
-def test_a_setting_typed_anew_that_changes_what_is_asked(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_a_setting_typed_anew_that_changes_what_is_asked(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["1", "0"])
     evalrun(*made.words())
     run = only_run(tmp_path)

@@ -1,4 +1,6 @@
-"""Publicly reported faults of evaluation tools, on texts and numbers: each case by its id (cases/reported.jsonl)."""
+"""Publicly reported faults of evaluation tools, on texts and numbers: each case by its id
+(cases/reported.jsonl).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from evalrun.types import Reply
 
 CASES = {
     row["id"]: row
-    for row in map(json.loads, (ROOT / "tests" / "cases" / "reported.jsonl").read_text("utf-8").splitlines())
+    for row in map(
+        json.loads, (ROOT / "tests" / "cases" / "reported.jsonl").read_text("utf-8").splitlines()
+    )
 }
 
 
@@ -60,7 +64,10 @@ def value(metric: str, docs: list[dict[str, Any]], **params: Any) -> float:
 def corpus(name: str) -> list[dict[str, Any]]:
     """predictions and references of a case as documents."""
     data = given(name)
-    return [{"preds": [p], "golds": r} for p, r in zip(data["predictions"], data["references"], strict=True)]
+    return [
+        {"preds": [p], "golds": r}
+        for p, r in zip(data["predictions"], data["references"], strict=True)
+    ]
 
 
 def answer_of(text: str, **more: Any) -> Reply:
@@ -109,7 +116,9 @@ def test_me_004_me_005_me_007_corpus_bleu_of_short_texts() -> None:
     assert value("bleu", corpus("ME-004")) == wanted("ME-004")["corpus_bleu"]
     docs = [{"preds": given("ME-005")["predictions"], "golds": given("ME-005")["references"][0]}]
     assert value("bleu", docs) == wanted("ME-005")["corpus_bleu"]
-    assert value("bleu", corpus("ME-007")) == pytest.approx(wanted("ME-007")["corpus_bleu"], abs=1e-4)
+    assert value("bleu", corpus("ME-007")) == pytest.approx(
+        wanted("ME-007")["corpus_bleu"], abs=1e-4
+    )
 
 
 def test_me_008_chinese_needs_its_tokenizer() -> None:
@@ -192,21 +201,30 @@ def test_me_040_me_041_the_three_together(name: str, n: int) -> None:
 
 def test_me_044_a_tied_vote_is_won_by_the_first_seen() -> None:
     votes = given("ME-044")["votes"]
-    got = {value("maj@n", [{"preds": votes, "golds": [gold]}], n=4) for _ in range(20) for gold in ("7",)}
+    got = {
+        value("maj@n", [{"preds": votes, "golds": [gold]}], n=4)
+        for _ in range(20)
+        for gold in ("7",)
+    }
     assert got == {1.0}
     assert value("maj@n", [{"preds": votes, "golds": ["8"]}], n=4) == 0.0
 
 
 def test_me_045_several_golds_are_refused() -> None:
     with pytest.raises(Fault, match="gold"):
-        package.score("pass@k", [{"preds": given("ME-045")["predictions"], "golds": given("ME-045")["golds"]}], k=1)
+        package.score(
+            "pass@k",
+            [{"preds": given("ME-045")["predictions"], "golds": given("ME-045")["golds"]}],
+            k=1,
+        )
 
 
 def test_me_047_me_049_copyright() -> None:
     data = given("ME-047")
     scores = package.score("copyright", pairs([[data["prediction"], data["reference"]]]))
     assert {name: e.value for name, e in scores.items()} == wanted("ME-047")
-    # The metric counts words, so each letter is one; the answer is the longer side, so nothing is cut.
+    # The metric counts words, so each letter is one; the answer is the longer side, so nothing is
+    # cut.
     a, b = (" ".join(given("ME-049")[side]) for side in "ab")
     near = package.score("copyright", pairs([[b, a]]))["edit_similarity"].value
     assert near == pytest.approx(wanted("ME-049")["edit_similarity"], abs=1e-6)
@@ -214,12 +232,16 @@ def test_me_047_me_049_copyright() -> None:
 
 
 def test_me_051_an_empty_gold_matches_nothing() -> None:
-    assert per_doc("prefix_exact_match", [[given("ME-051")["prediction"], given("ME-051")["gold"]]]) == [0.0]
+    assert per_doc(
+        "prefix_exact_match", [[given("ME-051")["prediction"], given("ME-051")["gold"]]]
+    ) == [0.0]
 
 
 def test_st_001_the_bootstrap_is_not_divided_again() -> None:
     scores = np.array(given("ST-001")["scores"], dtype=np.float64)
-    draws = replicates_of_rows({"x": scores}, lambda matrix: float(np.mean(matrix["x"])), draws=1000, seed=0)
+    draws = replicates_of_rows(
+        {"x": scores}, lambda matrix: float(np.mean(matrix["x"])), draws=1000, seed=0
+    )
     assert float(np.std(draws, ddof=1)) == pytest.approx(wanted("ST-001")["stderr"], abs=0.006)
 
 
@@ -237,21 +259,36 @@ def test_st_002_st_003_the_error_of_a_mean() -> None:
 def test_st_005_the_unit_of_analysis_is_the_question() -> None:
     docs = [{"n": 4, "c": sum(row)} for row in given("ST-005")["questions"]]
     (estimate,) = package.score("avg@n", docs, n=4).values()
-    assert (estimate.value, estimate.stderr) == (wanted("ST-005")["avg@4"], wanted("ST-005")["stderr"])
+    assert (estimate.value, estimate.stderr) == (
+        wanted("ST-005")["avg@4"],
+        wanted("ST-005")["stderr"],
+    )
 
 
 def test_st_009_st_010_averages_say_which_they_are() -> None:
-    sub = {f"{task}": {"acc": Member(d["acc"], n_docs=d["n"])} for task, d in given("ST-009")["subtasks"].items()}
+    sub = {
+        f"{task}": {"acc": Member(d["acc"], n_docs=d["n"])}
+        for task, d in given("ST-009")["subtasks"].items()
+    }
     plain, micro = aggregate(sub), aggregate(sub, is_weighted=True)
-    assert plain["mmlu:_average|5"]["acc"].value == pytest.approx(wanted("ST-009")["mmlu:_average|5"])
+    assert plain["mmlu:_average|5"]["acc"].value == pytest.approx(
+        wanted("ST-009")["mmlu:_average|5"]
+    )
     assert micro["mmlu:_average|5"]["acc"].value == pytest.approx(wanted("ST-009")["micro"])
-    found = aggregate({task: {"acc": Member(number)} for task, number in given("ST-010")["tasks"].items()})
-    assert found["mmlu:_average|5"]["acc"].value == pytest.approx(wanted("ST-010")["mmlu:_average|5"])
+    found = aggregate(
+        {task: {"acc": Member(number)} for task, number in given("ST-010")["tasks"].items()}
+    )
+    assert found["mmlu:_average|5"]["acc"].value == pytest.approx(
+        wanted("ST-010")["mmlu:_average|5"]
+    )
     assert found["all"]["acc"].value == pytest.approx(wanted("ST-010")["all"])
 
 
 def test_st_015_a_subject_of_one_sample_has_no_error() -> None:
-    tasks = {t: {"acc": Member(d["acc"], None if d["n"] == 1 else 0.1)} for t, d in given("ST-015")["tasks"].items()}
+    tasks = {
+        t: {"acc": Member(d["acc"], None if d["n"] == 1 else 0.1)}
+        for t, d in given("ST-015")["tasks"].items()
+    }
     average = aggregate(tasks)["mmlu:_average|0"]["acc"]
     assert average.value == wanted("ST-015")["mmlu:_average|0"]
     assert average.stderr is None
@@ -277,8 +314,16 @@ def test_st_013_failed_requests_count_as_wrong(evalrun: Evalrun, tmp_path: Path)
     ("metric", "doc", "says"),
     [
         ("drop", {"gold_spans": [["a", "b"]], "pred": ["a", "b"]}, "`pred` is one answer, a text"),
-        ("word_perplexity", {"text": "ab", "logprobs": [1.5]}, "logarithms of probabilities, at most 0; got 1.5"),
-        ("loglikelihood_acc", {"choices": ["a", "b"], "gold_index": 0, "logprobs": [-1, 0.5]}, "at most 0; got 0.5"),
+        (
+            "word_perplexity",
+            {"text": "ab", "logprobs": [1.5]},
+            "logarithms of probabilities, at most 0; got 1.5",
+        ),
+        (
+            "loglikelihood_acc",
+            {"choices": ["a", "b"], "gold_index": 0, "logprobs": [-1, 0.5]},
+            "at most 0; got 0.5",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(metric: str, doc: dict[str, Any], says: str) -> None:

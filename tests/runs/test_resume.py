@@ -10,7 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.running import asked_since, case, counts_of, header_of, is_in_order, results_text, rows_of
+from support.running import (
+    asked_since,
+    case,
+    counts_of,
+    header_of,
+    is_in_order,
+    results_text,
+    rows_of,
+)
 from support.workspace import Bench, Evalrun, results_of, run_folders, values_of
 
 from evalrun.backends import close_warm
@@ -38,7 +46,7 @@ def logged(run: Path) -> str:
     return (run / "logs" / "infer" / "replay" / "gsm8k.out").read_text()
 
 
-# ---- what is asked ------------------------------------------------------------------------------------------------
+# ---- what is asked -------------------------------------------------------------------------------
 
 
 def test_re_010_the_union_is_scored(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
@@ -116,7 +124,9 @@ def test_more_samples_extend_a_warm_run(evalrun: Evalrun, bench: Make, tmp_path:
     assert values_of(run)["avg@3"] == pytest.approx(4 / 9)
 
 
-def test_a_greedy_run_is_not_extended_to_samples(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_a_greedy_run_is_not_extended_to_samples(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["111", "000"])
     evalrun(*made.words())
     run = only_run(tmp_path)
@@ -179,9 +189,13 @@ def test_failed_rows_are_asked_again(evalrun: Evalrun, bench: Make, tmp_path: Pa
     assert is_in_order(run, 4, 1)
 
 
-def test_max_error_rate_counts_in_infer_mode_and_is_kept(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_max_error_rate_counts_in_infer_mode_and_is_kept(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["1"] * 4)
-    strict = evalrun("--mode", "infer", *made.words("+model.engine.fail_first=1", "output_dir=strict"))
+    strict = evalrun(
+        "--mode", "infer", *made.words("+model.engine.fail_first=1", "output_dir=strict")
+    )
     assert strict.code == 3
     assert strict.out == "gsm8k: 4 rows saved, 1 failed; --resume asks for them\n"
     close_warm()
@@ -198,9 +212,13 @@ def test_re_006_samples_of_one_prompt_stay_apart(evalrun: Evalrun, tmp_path: Pat
     (tmp_path / "d.jsonl").write_text(json.dumps({"question": "same", "answer": "1"}) + "\n")
     (tmp_path / "a.jsonl").write_text(json.dumps({"query": "same", "texts": stored}) + "\n")
     ran = evalrun(
-        "model=replay", "model.path=a.jsonl", "task=gsm8k", "dataset.path=d.jsonl", "model.temperature=0.8",
+        "model=replay",
+        "model.path=a.jsonl",
+        "task=gsm8k",
+        "dataset.path=d.jsonl",
+        "model.temperature=0.8",
         f"num_return_sequences={row['input']['num_return_sequences']}",
-    )  # fmt: skip
+    )
     assert ran.code == 0, ran.err
     run = only_run(tmp_path)
     assert [r.text for r in rows_of(run)] == stored
@@ -208,9 +226,15 @@ def test_re_006_samples_of_one_prompt_stay_apart(evalrun: Evalrun, tmp_path: Pat
     assert len({r.seed for r in rows_of(run)}) == 4
 
 
-def test_numbers_of_before_a_resume_are_told_apart(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_numbers_of_before_a_resume_are_told_apart(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["11", "00"])
-    evalrun(*made.words("num_return_sequences=2", "metric=[accuracy,pass@k]", "+model.engine.fail_first=1"))
+    evalrun(
+        *made.words(
+            "num_return_sequences=2", "metric=[accuracy,pass@k]", "+model.engine.fail_first=1"
+        )
+    )
     assert evalrun(*made.words("num_return_sequences=2", "metric=accuracy", "--resume")).code == 0
     viz = evalrun("--mode", "viz", "--reuse", "latest")
     assert "pass@2: scored before failed samples were asked again" in viz.out
@@ -218,14 +242,17 @@ def test_numbers_of_before_a_resume_are_told_apart(evalrun: Evalrun, bench: Make
     assert "scored before" not in evalrun("--mode", "viz", "--reuse", "latest").out
 
 
-# ---- what is refused ----------------------------------------------------------------------------------------------
+# ---- what is refused -----------------------------------------------------------------------------
 
 
 def test_re_004_other_settings(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
     row = case("resume", "RE-004")["input"]
 
     def settings(name: str) -> list[str]:
-        return [f"model.temperature={row[name]['temperature']}", f"model.max_tokens={row[name]['max_tokens']}"]
+        return [
+            f"model.temperature={row[name]['temperature']}",
+            f"model.max_tokens={row[name]['max_tokens']}",
+        ]
 
     made = bench(["1", "0"])
     evalrun("--mode", "infer", *made.words(*settings("first")))
@@ -245,13 +272,23 @@ def test_re_004_other_settings(evalrun: Evalrun, bench: Make, tmp_path: Path) ->
 
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("what", ["dataset", "replies"])
-def test_other_content(evalrun: Evalrun, bench: Make, tmp_path: Path, what: str, is_whole: bool) -> None:
+def test_other_content(
+    evalrun: Evalrun, bench: Make, tmp_path: Path, what: str, is_whole: bool
+) -> None:
     made = bench(["1", "0", "1"])
-    evalrun("--mode", "infer", *made.words("" if is_whole else "+model.engine.die_after=2")[: 4 + (not is_whole)])
+    evalrun(
+        "--mode",
+        "infer",
+        *made.words("" if is_whole else "+model.engine.die_after=2")[: 4 + (not is_whole)],
+    )
     run = only_run(tmp_path)
     before, plan = rows_of(run), (run / "configs" / "plan.json").read_text()
     path = made.data if what == "dataset" else made.answers
-    path.write_text(path.read_text().replace("bench?", "bench??") if what == "dataset" else path.read_text() + "\n")
+    path.write_text(
+        path.read_text().replace("bench?", "bench??")
+        if what == "dataset"
+        else path.read_text() + "\n"
+    )
     close_warm()
     ran = evalrun(*made.words("--resume", "--limit", "3", "num_return_sequences=1"))
     if what == "replies" and is_whole:
@@ -282,7 +319,7 @@ def test_an_unfinished_run_is_told_of(evalrun: Evalrun, bench: Make, tmp_path: P
     assert "--resume" in ran.err
 
 
-# ---- shards -------------------------------------------------------------------------------------------------------
+# ---- shards --------------------------------------------------------------------------------------
 
 
 def reopened(run: Path) -> Writer:
@@ -297,10 +334,19 @@ def test_re_001_the_last_row_of_a_key_wins(evalrun: Evalrun, tmp_path: Path) -> 
     first, wrong, right = row["input"]["rows"]
     golds = [numbers[g] for g in row["input"]["gold"]]
     data, answers = tmp_path / "d.jsonl", tmp_path / "a.jsonl"
-    data.write_text("".join(json.dumps({"question": f"q{i}", "answer": g}) + "\n" for i, g in enumerate(golds)))
+    data.write_text(
+        "".join(json.dumps({"question": f"q{i}", "answer": g}) + "\n" for i, g in enumerate(golds))
+    )
     saved = [{"query": f"q{r['id']}", "text": numbers[r["prediction"]]} for r in (first, wrong)]
     answers.write_text("".join(json.dumps(s) + "\n" for s in saved))
-    evalrun("--mode", "infer", "model=replay", f"model.path={answers}", "task=gsm8k", f"dataset.path={data}")
+    evalrun(
+        "--mode",
+        "infer",
+        "model=replay",
+        f"model.path={answers}",
+        "task=gsm8k",
+        f"dataset.path={data}",
+    )
     run = only_run(tmp_path)
     second = rows_of(run)[1]
     with reopened(run) as writer:
@@ -309,11 +355,15 @@ def test_re_001_the_last_row_of_a_key_wins(evalrun: Evalrun, tmp_path: Path) -> 
     assert ran.code == 0, ran.err
     assert values_of(run) == {"accuracy": row["expected"]["accuracy"]}
     assert header_of(run)["n_docs"] == row["expected"]["n"]
-    assert "1 rows were stored twice" in (run / "logs" / "eval" / "replay" / "gsm8k.out").read_text()
+    assert (
+        "1 rows were stored twice" in (run / "logs" / "eval" / "replay" / "gsm8k.out").read_text()
+    )
 
 
 def shard_of_single_rows(run: Path) -> Path:
-    """The final file of a run turned into one stream with a batch per row, as a killed process leaves it."""
+    """The final file of a run turned into one stream with a batch per row, as a killed process
+    leaves it.
+    """
     rows = rows_of(run)
     final = run / "predictions" / "replay" / "gsm8k.arrow"
     content = find.load(run)
@@ -346,7 +396,9 @@ def test_re_002_a_torn_last_record(evalrun: Evalrun, bench: Make, tmp_path: Path
     assert is_in_order(run, 3, 1)
 
 
-def test_a_shard_cut_anywhere_in_its_last_200_bytes(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_a_shard_cut_anywhere_in_its_last_200_bytes(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["1", "0", "1"])
     evalrun(*made.words())
     run = only_run(tmp_path)

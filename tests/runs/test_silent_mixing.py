@@ -22,7 +22,9 @@ def jsonl(path: Path, rows: Sequence[dict[str, object]]) -> str:
 
 
 @pytest.mark.parametrize(("column", "value"), [("q", "another question?"), ("g", "7")])
-def test_rows_of_one_id_must_be_one_question(evalrun: Evalrun, tmp_path: Path, column: str, value: str) -> None:
+def test_rows_of_one_id_must_be_one_question(
+    evalrun: Evalrun, tmp_path: Path, column: str, value: str
+) -> None:
     rows: list[dict[str, object]] = [
         {"id": 1, "q": "one?", "g": "1", "p": "1"},
         {"id": 1, "q": "one?", "g": "1", "p": "2"},
@@ -66,7 +68,9 @@ def test_a_prefix_does_not_replace_the_number_of_all(
     assert "accuracy: over 2 of the 6 documents of the run" in " ".join(seen.out.split())
 
 
-def test_a_subset_needs_data_of_its_own(evalrun: Evalrun, tmp_path: Path, bench: Callable[..., Bench]) -> None:
+def test_a_subset_needs_data_of_its_own(
+    evalrun: Evalrun, tmp_path: Path, bench: Callable[..., Bench]
+) -> None:
     made = bench(FLAGS)
     words = [w if not w.startswith("task=") else "task=gsm8k:socratic" for w in made.words()]
     ran = evalrun(*words)
@@ -105,15 +109,29 @@ def test_a_saved_query_must_stand_apart(tmp_path: Path, message: str, text: str 
 
 REFUSED = [
     (["metric=pass@k:k=0"], "k must be a positive whole number, got 0"),
-    (["num_return_sequences=9999999999"], "num_return_sequences must be at most 10,000,000; got 9999999999"),
-    (["num_return_sequences=200000"], "num_return_sequences=200000 is more than the 100,000 samples"),
-    (["metric=avg@n:n=200000"], "n=200000 samples per document (task gsm8k) is more than the 100,000"),
-    (["model.extra_body.credentials=S-123"], "model.extra_body.credentials=*** would write a secret"),
+    (
+        ["num_return_sequences=9999999999"],
+        "num_return_sequences must be at most 10,000,000; got 9999999999",
+    ),
+    (
+        ["num_return_sequences=200000"],
+        "num_return_sequences=200000 is more than the 100,000 samples",
+    ),
+    (
+        ["metric=avg@n:n=200000"],
+        "n=200000 samples per document (task gsm8k) is more than the 100,000",
+    ),
+    (
+        ["model.extra_body.credentials=S-123"],
+        "model.extra_body.credentials=*** would write a secret",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("words", "says"), REFUSED)
-def test_refused(evalrun: Evalrun, tmp_path: Path, bench: Callable[..., Bench], words: list[str], says: str) -> None:
+def test_refused(
+    evalrun: Evalrun, tmp_path: Path, bench: Callable[..., Bench], words: list[str], says: str
+) -> None:
     mine = [
         w
         for w in bench(FLAGS).words()

@@ -1,4 +1,5 @@
-"""Faults of other test services that concern grouping, reading answers and summaries, as whole commands.
+"""Faults of other test services that concern grouping, reading answers and summaries, as whole
+commands.
 
 Numbers: the list of traps; those of the client are in test_openai_chat_traps.py.
 """
@@ -35,7 +36,10 @@ def summary_rows(run: Path) -> list[dict[str, str]]:
 
 
 def rewrite(run: Path, rows: list[Reply]) -> Path:
-    """The run's rows anew, in this order, in a shard as a process leaves it that was killed. Its path."""
+    """The run's rows anew, in this order, in a shard as a process leaves it that was killed.
+
+    Its path.
+    """
     found = predictions.read(Run(run), "replay", "gsm8k")
     Run(run).predictions_file("replay", "gsm8k").unlink()
     with predictions.Writer(Run(run), "replay", "gsm8k", found.metadata) as writer:
@@ -45,14 +49,19 @@ def rewrite(run: Path, rows: list[Reply]) -> Path:
     return shard
 
 
-def test_trap_01_groups_hold_though_rows_lie_in_any_order(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_trap_01_groups_hold_though_rows_lie_in_any_order(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["111" if i % 3 == 0 else "000" for i in range(12)])
     assert evalrun("--mode", "infer", *made.words("num_return_sequences=3")).code == 0
     (run,) = run_folders(tmp_path)
     rows = rows_of(run)
-    rewrite(run, sorted(rows, key=lambda r: (r.index, r.doc_id[::-1])))  # sample-major, documents shuffled
+    # sample-major, documents shuffled
+    rewrite(run, sorted(rows, key=lambda r: (r.index, r.doc_id[::-1])))
     assert evalrun("--mode", "eval", "--reuse", "latest").code == 0
-    assert {round(100 * values_of(run)[name], 2) for name in ("avg@3", "pass@3", "cons@3")} == {33.33}
+    assert {round(100 * values_of(run)[name], 2) for name in ("avg@3", "pass@3", "cons@3")} == {
+        33.33
+    }
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "exact_match"])
@@ -60,7 +69,9 @@ def test_trap_02_a_metric_alone_is_the_mean_over_samples(
     evalrun: Evalrun, bench: Make, tmp_path: Path, metric: str
 ) -> None:
     assert evalrun(*bench(FLAGS).words(f"metric={metric}", "num_return_sequences=3")).code == 0
-    assert [round(100 * value, 2) for value in values_of(run_folders(tmp_path)[0]).values()] == [41.67]
+    assert [round(100 * value, 2) for value in values_of(run_folders(tmp_path)[0]).values()] == [
+        41.67
+    ]
 
 
 def test_trap_03_n_of_eval_is_that_of_infer(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
@@ -73,13 +84,16 @@ def test_trap_03_n_of_eval_is_that_of_infer(evalrun: Evalrun, bench: Make, tmp_p
     assert not (run_folders(tmp_path)[0] / "summary").exists()
     first = evalrun("--mode", "eval", "--reuse", "latest", "num_return_sequences=2", "first_n=true")
     assert first.code == 0, first.err
-    assert values_of(run_folders(tmp_path)[0])["avg@2"] == 0.5  # the first two by index, right and wrong
+    # the first two by index, right and wrong
+    assert values_of(run_folders(tmp_path)[0])["avg@2"] == 0.5
 
 
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("1,234", "1234"), ("$70,000.00", "70000"), ("9{,}500", "9500"), ("It is 72, in total", "72"),
+        ("1,234", "1234"), ("$70,000.00", "70000"), ("9{,}500", "9500"), ((
+            "It is 72, in total"
+        ), "72"),
         ("the pair (1,2)", "2"),
     ],
 )  # fmt: skip
@@ -87,15 +101,20 @@ def test_trap_14_commas_within_numbers(text: str, number: str) -> None:
     found = extract_number(text)
     assert found is not None
     assert found.text == number
-    (value,) = package.score("accuracy", [{"preds": [text], "golds": [number]}], scorer="number").values()
+    (value,) = package.score(
+        "accuracy", [{"preds": [text], "golds": [number]}], scorer="number"
+    ).values()
     assert value.value == 1.0
 
 
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("so #### 12, as step 3 says", "12"), (r"\boxed{41} follows from 7", "41"), ("The answer is 5. See page 9.", "5"),
-        ("答案是 8。第 2 步。", "8"), ("Answer: 5. Note: see step 2", "5"), ("10-20", "20"), ("1e3", "1000"),
+        ("so #### 12, as step 3 says", "12"), (r"\boxed{41} follows from 7", "41"), ((
+            "The answer is 5. See page 9."
+        ), "5"),
+        ("答案是 8。第 2 步。", "8"), ("Answer: 5. Note: see step 2", "5"), ("10-20", "20"),
+        ("1e3", "1000"),
         ("first 3, then 4", "4"),
     ],
 )  # fmt: skip
@@ -108,7 +127,9 @@ def test_trap_15_a_stated_answer_goes_before_the_last_number(text: str, number: 
 @pytest.mark.parametrize(
     ("text", "letter"),
     [
-        ("I think A is tempting. The answer is (C).", "C"), ("Let's see. The answer is B", "B"), ("hmm", None),
+        ("I think A is tempting. The answer is (C).", "C"), ("Let's see. The answer is B", (
+            "B"
+        )), ("hmm", None),
         ("The answer is (K).", None),
     ],
 )  # fmt: skip
@@ -117,7 +138,9 @@ def test_trap_16_an_option_is_stated_or_there_is_none(text: str, letter: str | N
     assert (None if found is None else found.text) == letter
 
 
-def test_trap_17_a_cut_shard_loses_its_tail_only(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_trap_17_a_cut_shard_loses_its_tail_only(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     made = bench(["101"] * 40)
     evalrun("--mode", "infer", *made.words("num_return_sequences=3"))
     (run,) = run_folders(tmp_path)
@@ -135,14 +158,20 @@ def test_trap_17_a_cut_shard_loses_its_tail_only(evalrun: Evalrun, bench: Make, 
 
 def test_trap_18_texts_have_64_bit_offsets() -> None:
     kinds = {field.name: str(field.type) for field in PREDICTIONS.schema}
-    assert {kinds[name] for name in ("text", "raw_text", "reasoning", "error_message")} == {"large_string"}
+    assert {kinds[name] for name in ("text", "raw_text", "reasoning", "error_message")} == {
+        "large_string"
+    }
 
 
 def test_trap_19_other_settings_are_not_resumed_onto(evalrun: Evalrun, bench: Make) -> None:
     made = bench(["11", "00"])
     assert evalrun("--mode", "infer", *made.words("num_return_sequences=2")).code == 0
     ran = evalrun(
-        "--mode", "all", "--reuse", "latest", *made.words("num_return_sequences=2", "model.temperature=0.3")
+        "--mode",
+        "all",
+        "--reuse",
+        "latest",
+        *made.words("num_return_sequences=2", "model.temperature=0.3"),
     )
     assert ran.code == 2
     assert "temperature" in ran.err
@@ -200,7 +229,9 @@ def test_trap_24_a_dry_run_does_nothing(evalrun: Evalrun, bench: Make, tmp_path:
     assert run_folders(tmp_path) == []
 
 
-def test_trap_28_a_lost_row_is_named_and_shifts_nothing(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_trap_28_a_lost_row_is_named_and_shifts_nothing(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     evalrun("--mode", "infer", *bench(["1", "1", "0"]).words())
     (run,) = run_folders(tmp_path)
     rows = rows_of(run)
@@ -217,9 +248,14 @@ def test_trap_30_tables_are_whole_and_quoted(evalrun: Evalrun, tmp_path: Path) -
     one.answers.write_text(one.answers.read_text() + two.answers.read_text())
     mine = write_tasks(tmp_path, one=one.data, two=two.data)
     ran = evalrun(
-        "model=replay", f"model.path={one.answers}", "model.name='a,b'", "task=[one,two]", "num_return_sequences=2",
-        "--config-dir", mine,
-    )  # fmt: skip
+        "model=replay",
+        f"model.path={one.answers}",
+        "model.name='a,b'",
+        "task=[one,two]",
+        "num_return_sequences=2",
+        "--config-dir",
+        mine,
+    )
     assert ran.code == 0, ran.err
     (run,) = run_folders(tmp_path)
     rows = summary_rows(run)

@@ -1,4 +1,6 @@
-"""Below the table: shares of documents and the advice on pass@n, avg@n, cons@n, by golden files and by the thresholds."""
+"""Below the table: shares of documents and the advice on pass@n, avg@n, cons@n, by golden files
+and by the thresholds.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,27 @@ GOLDEN = ROOT / "tests" / "cases" / "summary"
 DEFAULTS = SummarySettings()
 
 
-def counted(n: int, always: int, mostly: int, unstable: int, never: int, right: int, **more: Any) -> Record:
+def counted(
+    n: int, always: int, mostly: int, unstable: int, never: int, right: int, **more: Any
+) -> Record:
     """A record of these counts with its three numbers."""
-    signature = "metric:consistency|version:1|params:threshold=1.0|scorer:number.v1|n:5|agg:counts|err:none|evalrun:0"
+    signature = (
+        "metric:consistency|version:1|params:threshold=1.0|scorer:number.v1|n:5|agg:counts|err:none"
+        "|evalrun:0"
+    )
     found = Consistency(n, always, mostly, unstable, never, right, signature)
-    values = {f"pass@{n}": found.pass_at_n, f"cons@{n}": found.cons_at_n, f"avg@{n}": found.avg_at_n}
+    values = {
+        f"pass@{n}": found.pass_at_n,
+        f"cons@{n}": found.cons_at_n,
+        f"avg@{n}": found.avg_at_n,
+    }
     shared = {"stderr": None, "ci_low": None, "ci_high": None, "n": n, "n_docs": found.n_scored}
-    estimates = tuple(estimate(name, x, **shared, n_scored=found.n_scored) for name, x in values.items())
-    base = Record("m", "t", "abcdef", "gen", "complete", None, None, found.n_scored, n, estimates=estimates)
+    estimates = tuple(
+        estimate(name, x, **shared, n_scored=found.n_scored) for name, x in values.items()
+    )
+    base = Record(
+        "m", "t", "abcdef", "gen", "complete", None, None, found.n_scored, n, estimates=estimates
+    )
     return dataclasses.replace(base, **{"consistency": (found,), **more})
 
 
@@ -43,16 +58,31 @@ def steady() -> list[Record]:
         counted(5, 0, 4, 5, 1, 25, task="gsm8k"),
         counted(5, 9, 1, 0, 0, 49, task="gsm8k", model="big|model"),
         counted(5, 0, 0, 2, 8, 3, task="aime"),
-        counted(5, 5, 0, 0, 5, 25, task="aime", model="big|model", state="incomplete", reason="1 of 50 failed"),
+        counted(
+            5,
+            5,
+            0,
+            0,
+            5,
+            25,
+            task="aime",
+            model="big|model",
+            state="incomplete",
+            reason="1 of 50 failed",
+        ),
         dataclasses.replace(counted(1, 1, 0, 0, 0, 1, task="demo"), consistency=()),
     ]
 
 
-def cells(section: int, records: list[Record], settings: SummarySettings = DEFAULTS) -> list[tuple[str, ...]]:
+def cells(
+    section: int, records: list[Record], settings: SummarySettings = DEFAULTS
+) -> list[tuple[str, ...]]:
     return list(sections(records, settings)[section].table.rows)
 
 
-@pytest.mark.parametrize(("ending", "make"), [("csv", csv_text), ("md", md_text), ("txt", txt_text)])
+@pytest.mark.parametrize(
+    ("ending", "make"), [("csv", csv_text), ("md", md_text), ("txt", txt_text)]
+)
 def test_golden_files(ending: str, make: Any) -> None:
     assert make(steady()).encode() == (GOLDEN / f"steady.{ending}").read_bytes()
 
@@ -79,20 +109,30 @@ def test_shares(is_percent: bool) -> None:
     wanted = ("0.00", "40.00", "50.00", "10.00") if is_percent else ("0.00", "0.40", "0.50", "0.10")
     assert rows[0] == ("gsm8k", "m", "5", *wanted)
     assert rows[3][-1] == ("50.00*" if is_percent else "0.50*")  # incomplete
-    (note,) = [n for n in sections(steady(), SummarySettings(percent=is_percent))[0].table.notes if "pass@n" in n]
+    (note,) = [
+        n
+        for n in sections(steady(), SummarySettings(percent=is_percent))[0].table.notes
+        if "pass@n" in n
+    ]
     assert ("100 - never" if is_percent else "1 - never") in note
 
 
 @given(st.lists(st.integers(0, 50), min_size=4, max_size=4).filter(any))
 def test_law_shares_add_up_to_one(counts: list[int]) -> None:
     always, mostly, unstable, never = counts
-    (row,) = cells(0, [counted(3, always, mostly, unstable, never, 0)], SummarySettings(percent=False, digits=15))
+    (row,) = cells(
+        0,
+        [counted(3, always, mostly, unstable, never, 0)],
+        SummarySettings(percent=False, digits=15),
+    )
     assert sum(map(float, row[-4:])) == pytest.approx(1.0, abs=1e-12)
     assert [float(cell) * sum(counts) for cell in row[-4:]] == pytest.approx(counts, abs=1e-9)
 
 
 def test_the_csv_holds_estimates_only() -> None:
-    assert {row["metric"] for row in tidy(steady())} == {f"{m}@{n}" for m in ("pass", "cons", "avg") for n in (1, 5)}
+    assert {row["metric"] for row in tidy(steady())} == {
+        f"{m}@{n}" for m in ("pass", "cons", "avg") for n in (1, 5)
+    }
 
 
 def test_failed_tasks_have_no_shares() -> None:
@@ -105,7 +145,14 @@ def test_failed_tasks_have_no_shares() -> None:
 
 @pytest.mark.parametrize(
     ("value", "word"),
-    [(1.0, "high"), (0.8, "medium"), (0.80001, "high"), (0.5, "medium"), (0.49999, "low"), (0, "low")],
+    [
+        (1.0, "high"),
+        (0.8, "medium"),
+        (0.80001, "high"),
+        (0.5, "medium"),
+        (0.49999, "low"),
+        (0, "low"),
+    ],
 )
 def test_levels(value: float, word: str) -> None:
     assert level(value) == word
@@ -127,7 +174,9 @@ ADVICE: list[tuple[tuple[int, int, int, int, int], str, str]] = [
 
 
 @pytest.mark.parametrize(("counts", "state", "uses"), ADVICE)
-def test_the_row_of_the_matrix_and_the_uses(counts: tuple[int, int, int, int, int], state: str, uses: str) -> None:
+def test_the_row_of_the_matrix_and_the_uses(
+    counts: tuple[int, int, int, int, int], state: str, uses: str
+) -> None:
     (row,) = cells(1, [counted(5, *counts)])
     assert row[-2:] == (state, uses)
 
@@ -140,7 +189,11 @@ def test_numbers_of_the_advice_are_those_of_the_counts() -> None:
 
 def test_incomplete_tasks_are_not_read_and_named() -> None:
     section = sections(steady(), DEFAULTS)[1]
-    assert [row[:2] for row in section.table.rows] == [("gsm8k", "m"), ("gsm8k", "big|model"), ("aime", "m")]
+    assert [row[:2] for row in section.table.rows] == [
+        ("gsm8k", "m"),
+        ("gsm8k", "big|model"),
+        ("aime", "m"),
+    ]
     assert section.table.notes[-1] == "aime, big|model is incomplete and is not read."
     assert len(sections(steady()[3:4], DEFAULTS)) == 1
 
@@ -161,7 +214,9 @@ def test_a_state_of_low_pass_and_high_cons_does_not_exist() -> None:
     assert ("low", "low", "high") not in STATES
     possible = {
         tuple(map(level, numbers))
-        for numbers in itertools.product([0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 1.0], repeat=3)
+        for numbers in itertools.product(
+            [0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 1.0], repeat=3
+        )
         if not contradictions(5, numbers[0], numbers[2], numbers[1])
     }
     assert set(STATES) <= possible
@@ -170,7 +225,9 @@ def test_a_state_of_low_pass_and_high_cons_does_not_exist() -> None:
 
 def test_two_counts_of_one_task_are_told_apart() -> None:
     one = counted(5, 1, 1, 1, 1, 9)
-    other = dataclasses.replace(one.consistency[0], signature=one.consistency[0].signature.replace("number", "exact"))
+    other = dataclasses.replace(
+        one.consistency[0], signature=one.consistency[0].signature.replace("number", "exact")
+    )
     record = dataclasses.replace(one, consistency=(*one.consistency, other))
     assert [row[2:4] for row in cells(0, [record])] == [
         ("abcdef", "number.v1 threshold=1.0"),
@@ -181,12 +238,16 @@ def test_two_counts_of_one_task_are_told_apart() -> None:
 def test_a_screen_shows_shares_and_no_advice() -> None:
     for is_terminal in (True, False):
         out = io.StringIO()
-        print_table(steady(), Console(file=out, width=120, force_terminal=is_terminal, color_system=None))
+        print_table(
+            steady(), Console(file=out, width=120, force_terminal=is_terminal, color_system=None)
+        )
         assert "How steadily" in out.getvalue()
         assert "advice" not in out.getvalue()
 
 
-def test_a_run_and_its_switch(evalrun: Evalrun, bench: Callable[..., Bench], tmp_path: Path) -> None:
+def test_a_run_and_its_switch(
+    evalrun: Evalrun, bench: Callable[..., Bench], tmp_path: Path
+) -> None:
     made = bench(["111", "110", "001", "000"])
     assert evalrun(*made.words("num_return_sequences=3")).code == 0
     (run,) = run_folders(tmp_path)

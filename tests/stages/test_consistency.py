@@ -1,4 +1,6 @@
-"""Shares of documents by how steadily they are answered: their laws, their file, and numbers that contradict each other."""
+"""Shares of documents by how steadily they are answered: their laws, their file, and numbers
+that contradict each other.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def shares(entry: dict[str, Any]) -> tuple[int, ...]:
     return tuple(entry[name] for name in ("always", "mostly", "unstable", "never"))
 
 
-# ---- laws -----------------------------------------------------------------------------------------------------
+# ---- laws ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -71,10 +73,14 @@ def test_shares_add_up_and_the_three_metrics_follow(drawn: tuple[int, list[int]]
 
 
 @given(COUNTS, st.data())
-def test_sound_counts_never_contradict_each_other(drawn: tuple[int, list[int]], data: st.DataObject) -> None:
+def test_sound_counts_never_contradict_each_other(
+    drawn: tuple[int, list[int]], data: st.DataObject
+) -> None:
     n, c = drawn
     k = data.draw(st.integers(1, n))
-    passed, agreed = (float(np.mean(law(n, c, k))) for law in (sampling.pass_at_k, sampling.cons_at_k))
+    passed, agreed = (
+        float(np.mean(law(n, c, k))) for law in (sampling.pass_at_k, sampling.cons_at_k)
+    )
     assert contradictions(k, passed, agreed, float(np.mean(sampling.avg_at_n(n, c)))) == []
 
 
@@ -93,13 +99,23 @@ def test_large_counts_that_touch_the_third_law_pass() -> None:
             0.3,
             0.9,
             0.4,
-            ["cons@5 = 0.9 is above pass@5", "avg@n = 0.4 is above pass@5", "cons@5 = 0.9 is above 10/6"],
+            [
+                "cons@5 = 0.9 is above pass@5",
+                "avg@n = 0.4 is above pass@5",
+                "cons@5 = 0.9 is above 10/6",
+            ],
         ),
         (5, 0.5, 0.4, 0.6, ["avg@n = 0.6 is above pass@5 = 0.5"]),
         (5, 0.9, 0.8, 0.4, ["cons@5 = 0.8 is above 10/6 of avg@n = 0.4"]),  # cons@n = 2 avg@n
         (5, None, 0.8, 0.4, ["cons@5 = 0.8"]),
         (5, 0.3, 0.4, None, ["cons@5 = 0.4 is above pass@5"]),
-        (99_999, 1e-3, 2e-3 - 1e-15, 1e-3, ["cons@99999 = 0.002 is above pass", "is above 199998/100000"]),
+        (
+            99_999,
+            1e-3,
+            2e-3 - 1e-15,
+            1e-3,
+            ["cons@99999 = 0.002 is above pass", "is above 199998/100000"],
+        ),
         (5, 0.0, 0.0, 0.0, []),
         (5, 1.0, 1.0, 1.0, []),
         (1, 0.25, 0.25, 0.25, []),
@@ -114,7 +130,7 @@ def test_numbers_that_cannot_be(
     assert all(part in text for part, text in zip(says, found, strict=True))
 
 
-# ---- runs -----------------------------------------------------------------------------------------------------
+# ---- runs ----------------------------------------------------------------------------------------
 
 
 def test_a_run_counts_its_documents(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
@@ -123,14 +139,18 @@ def test_a_run_counts_its_documents(evalrun: Evalrun, bench: Make, tmp_path: Pat
     (run,) = run_folders(tmp_path)
     (entry,) = stored(run)
     assert (entry["n"], shares(entry), entry["n_right"]) == (3, (1, 2, 1, 1), 8)
-    assert entry["signature"].startswith("metric:consistency|version:1|params:threshold=1.0|scorer:number.v1|n:3|")
+    assert entry["signature"].startswith(
+        "metric:consistency|version:1|params:threshold=1.0|scorer:number.v1|n:3|"
+    )
     record = read_record(Run(run), "replay", "gsm8k")
     assert record is not None
     (found,) = record.consistency
     values = values_of(run)
     assert (found.pass_at_n, found.cons_at_n, found.avg_at_n) == (
-        pytest.approx(values["pass@3"]), pytest.approx(values["cons@3"]), pytest.approx(values["avg@3"]),
-    )  # fmt: skip
+        pytest.approx(values["pass@3"]),
+        pytest.approx(values["cons@3"]),
+        pytest.approx(values["avg@3"]),
+    )
 
 
 def test_one_sample_is_not_counted(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
@@ -138,12 +158,16 @@ def test_one_sample_is_not_counted(evalrun: Evalrun, bench: Make, tmp_path: Path
     assert stored(run_folders(tmp_path)[0]) == []
 
 
-def test_other_scorers_and_fewer_samples_are_counted_apart(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_other_scorers_and_fewer_samples_are_counted_apart(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     assert evalrun(*bench(["1100", "1111"]).words("num_return_sequences=4")).code == 0
     (run,) = run_folders(tmp_path)
     metric = "metric=[pass@k:k=1&n=2,avg@n:n=2&scorer=exact_match,cons@k:k=2&n=3]"
     assert evalrun("--mode", "eval", "--reuse", "latest", metric).code == 0
-    found = {(e["n"], e["signature"].split("scorer:")[1].split("|")[0]): shares(e) for e in stored(run)}
+    found = {
+        (e["n"], e["signature"].split("scorer:")[1].split("|")[0]): shares(e) for e in stored(run)
+    }
     assert found == {
         (4, "number.v1"): (1, 0, 1, 0),  # of the first scoring: nothing is removed
         (2, "number.v1"): (2, 0, 0, 0),
@@ -157,7 +181,10 @@ def test_other_scorers_and_fewer_samples_are_counted_apart(evalrun: Evalrun, ben
 def test_a_prefix_is_counted_apart(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
     assert evalrun(*bench(["11", "00"]).words("num_return_sequences=2")).code == 0
     assert evalrun("--mode", "eval", "--reuse", "latest", "--limit", "1").code == 0
-    assert [shares(entry) for entry in stored(run_folders(tmp_path)[0])] == [(1, 0, 0, 1), (1, 0, 0, 0)]
+    assert [shares(entry) for entry in stored(run_folders(tmp_path)[0])] == [
+        (1, 0, 0, 1),
+        (1, 0, 0, 0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +197,13 @@ def test_a_prefix_is_counted_apart(evalrun: Evalrun, bench: Make, tmp_path: Path
     ],
 )
 def test_numbers_that_contradict_each_other_fail_the_task(
-    evalrun: Evalrun, bench: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str, wrong: float, says: str
+    evalrun: Evalrun,
+    bench: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    law: str,
+    wrong: float,
+    says: str,
 ) -> None:
     monkeypatch.setattr(sampling, law, lambda n, *more: np.full(np.shape(n), wrong))
     ran = evalrun(*bench(["110", "101", "001", "000"]).words("num_return_sequences=3"))
@@ -186,7 +219,7 @@ def test_numbers_that_contradict_each_other_fail_the_task(
     assert evalrun("--mode", "eval", "--reuse", "latest").code == 0
 
 
-# ---- the file -------------------------------------------------------------------------------------------------
+# ---- the file ------------------------------------------------------------------------------------
 
 
 def results_path(folder: Path) -> Path:
@@ -206,8 +239,12 @@ def test_files_of_before_still_read(evalrun: Evalrun, bench: Make, tmp_path: Pat
     assert len(json.loads(path.read_text())["consistency"]) == 1
 
 
-@pytest.mark.parametrize("change", [{"n": 0}, {"always": "1"}, {"never": -1}, {"always": 0, "never": 0}])
-def test_a_file_that_is_not_sound(evalrun: Evalrun, bench: Make, tmp_path: Path, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"n": 0}, {"always": "1"}, {"never": -1}, {"always": 0, "never": 0}]
+)
+def test_a_file_that_is_not_sound(
+    evalrun: Evalrun, bench: Make, tmp_path: Path, change: dict[str, Any]
+) -> None:
     evalrun(*bench(["11", "00"]).words("num_return_sequences=2"))
     path = results_path(tmp_path)
     content = json.loads(path.read_text())
@@ -218,12 +255,22 @@ def test_a_file_that_is_not_sound(evalrun: Evalrun, bench: Make, tmp_path: Path,
 
 
 def test_added_metrics_take_documents_with_several_golds(evalrun: Evalrun, tmp_path: Path) -> None:
-    """The service's trio judges by the task's scorer, which knows several golds; pass@k asked by name refuses them."""
-    (tmp_path / "q.jsonl").write_text(json.dumps({"question": "2+2?", "answer": ["4", "four"]}) + "\n")
+    """The service's trio judges by the task's scorer, which knows several golds; pass@k asked by
+    name refuses them.
+    """
+    (tmp_path / "q.jsonl").write_text(
+        json.dumps({"question": "2+2?", "answer": ["4", "four"]}) + "\n"
+    )
     texts = ["four", "5", "4"]
     rows = [{"query": "2+2?", "index": i, "text": text} for i, text in enumerate(texts)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["model=replay", "model.path=a.jsonl", "task=gsm8k", "dataset.path=q.jsonl", "tasks.gsm8k.extract=null"]
+    words = [
+        "model=replay",
+        "model.path=a.jsonl",
+        "task=gsm8k",
+        "dataset.path=q.jsonl",
+        "tasks.gsm8k.extract=null",
+    ]
     ran = evalrun(*words, "num_return_sequences=3")
     assert ran.code == 0, ran.err
     values = values_of(run_folders(tmp_path)[0])

@@ -1,4 +1,6 @@
-"""Progress: plain lines, bars on a terminal, rates over this process's rows, interrupts, cost per row."""
+"""Progress: plain lines, bars on a terminal, rates over this process's rows, interrupts, cost
+per row.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,8 @@ def test_resumed_rows_are_done_but_in_no_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("total", "done", "line"), [(0, 0, "t: 0/0 rows, in 0:00:00"), (5, 5, "t: 5/5 rows, in 0:00:00")]
+    ("total", "done", "line"),
+    [(0, 0, "t: 0/0 rows, in 0:00:00"), (5, 5, "t: 5/5 rows, in 0:00:00")],
 )
 def test_nothing_to_do_is_one_line(total: int, done: int, line: str) -> None:
     progress, out = plain(Clock())
@@ -122,7 +125,9 @@ def test_an_interrupt_passes_through_with_a_last_line(is_tty: bool) -> None:
 
 
 @pytest.mark.parametrize(("width", "has_tokens"), [(60, False), (80, True), (120, True)])
-def test_bars_keep_their_numbers_whole(width: int, has_tokens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bars_keep_their_numbers_whole(
+    width: int, has_tokens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "xterm")
     clock, out = Clock(), Tty()
@@ -155,7 +160,8 @@ def test_a_reader_that_went_away_does_not_end_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0:00:00"), (59.6, "0:01:00"), (283, "0:04:43"), (360000, "100:00:00")]
+    ("seconds", "text"),
+    [(0, "0:00:00"), (59.6, "0:01:00"), (283, "0:04:43"), (360000, "100:00:00")],
 )
 def test_clock_text(seconds: float, text: str) -> None:
     assert clock_text(seconds) == text
@@ -211,6 +217,8 @@ def test_a_real_terminal_is_given_back_after_ctrl_c() -> None:
     assert child.wait(20) in (1, 130, -signal.SIGINT)
     text = shown.decode()
     assert "note [bold]as it is" in text
-    assert re.search(r"150/1000.*rows/s.*tokens/s.*left", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
+    assert re.search(
+        r"150/1000.*rows/s.*tokens/s.*left", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+    )
     assert "gsm8k [red]x: 150/1000 rows" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

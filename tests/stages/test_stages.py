@@ -1,4 +1,6 @@
-"""Laws of scoring: what is judged, counted, stored and logged; a scorer or a metric that raises; packages."""
+"""Laws of scoring: what is judged, counted, stored and logged; a scorer or a metric that raises;
+packages.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ Make = Callable[..., Bench]
 
 @dataclass(frozen=True)
 class Fragile(Scorer):
-    """Right where the text holds the gold; raises on BOOM. calls: the texts that it was asked to judge."""
+    """Right where the text holds the gold; raises on BOOM. calls: the texts that it was asked to
+    judge.
+    """
 
     name: ClassVar[str] = "fragile"
     calls: ClassVar[list[str]] = []
@@ -120,7 +124,8 @@ def test_a_scorer_that_raises_leaves_the_sample_unscored(evalrun: Evalrun, tmp_p
     assert ran.code == 3, ran.err
     run = run_of(tmp_path)
     (estimate,) = results_of(run)["estimates"]  # type: ignore[misc]
-    assert estimate["value"] == pytest.approx(2 / 3)  # of the three that could be judged: never 0 for the other
+    # of the three that could be judged: never 0 for the other
+    assert estimate["value"] == pytest.approx(2 / 3)
     assert (estimate["n_docs"], estimate["n_scored"], estimate["n_error"]) == (4, 3, 1)
     assert estimate["bounds"] == [0.5, 0.75]
     assert counts_of(run) == {"n_error": 1}
@@ -138,7 +143,9 @@ def test_a_scorer_that_raises_leaves_the_sample_unscored(evalrun: Evalrun, tmp_p
     assert results_of(run)["estimates"][0]["value"] == estimate["value"]  # type: ignore[index]
 
 
-def test_a_metric_that_raises_leaves_the_document_unscored(evalrun: Evalrun, tmp_path: Path) -> None:
+def test_a_metric_that_raises_leaves_the_document_unscored(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
     words = write(tmp_path, {"text": "0"}, {"text": "1", "question": "bad"}, {"text": "7"})
     ran = evalrun(*words, "metric=[moody,accuracy]", "+model.engine.fail_first=1")
     assert ran.code == 3, ran.err
@@ -146,9 +153,15 @@ def test_a_metric_that_raises_leaves_the_document_unscored(evalrun: Evalrun, tmp
     moody, accuracy = results_of(run)["estimates"]  # type: ignore[misc]
     assert (moody["value"], moody["n_scored"], moody["n_error"]) == (0.0, 2, 2)
     assert moody["bounds"] == [0.0, pytest.approx(2 / 3)]
-    assert (accuracy["value"], accuracy["n_scored"], accuracy["n_error"]) == (pytest.approx(1 / 3), 3, 1)
+    assert (accuracy["value"], accuracy["n_scored"], accuracy["n_error"]) == (
+        pytest.approx(1 / 3),
+        3,
+        1,
+    )
     assert counts_of(run) == {"n_error": 2}
-    assert "1 of 3 requests failed and 1 of 3 samples could not be scored" in header_of(run)["reason"]
+    assert (
+        "1 of 3 requests failed and 1 of 3 samples could not be scored" in header_of(run)["reason"]
+    )
     assert "moody raised ValueError: not this one" in eval_log(run)
 
 
@@ -166,8 +179,14 @@ def test_unscored_documents_change_counts_never_the_value(evalrun: Evalrun, tmp_
 
 def test_equal_texts_are_judged_once(evalrun: Evalrun, tmp_path: Path) -> None:
     words = write(tmp_path, {"texts": ["0", "0", "1"]}, {"texts": ["0", "1", "1"]})
-    evalrun(*words, "num_return_sequences=3", "tasks.gsm8k.extract=fragile", "metric=[accuracy,pass@k,avg@n]")
-    # Distinct (text, gold): (0, gold 0), (1, gold 0), (0, gold 1), (1, gold 1); shared by three metrics.
+    evalrun(
+        *words,
+        "num_return_sequences=3",
+        "tasks.gsm8k.extract=fragile",
+        "metric=[accuracy,pass@k,avg@n]",
+    )
+    # Distinct (text, gold): (0, gold 0), (1, gold 0), (0, gold 1), (1, gold 1); shared by three
+    # metrics.
     assert sorted(Fragile.calls) == ["0", "0", "1", "1"]
     values = values_of(run_of(tmp_path))
     assert values["avg@3"] == pytest.approx(2 / 3)
@@ -206,7 +225,10 @@ def test_logs_exist_and_debug_writes_none(evalrun: Evalrun, bench: Make, tmp_pat
     made = bench(["1", "0"])
     evalrun(*made.words())
     run = run_of(tmp_path)
-    assert "2 rows wanted, 2 to ask for" in (run / "logs" / "infer" / "replay" / "gsm8k.out").read_text()
+    assert (
+        "2 rows wanted, 2 to ask for"
+        in (run / "logs" / "infer" / "replay" / "gsm8k.out").read_text()
+    )
     assert "accuracy = 0.5" in eval_log(run)
     loud = evalrun(*made.words("--debug", "output_dir=loud"))
     assert loud.code == 0
@@ -216,7 +238,9 @@ def test_logs_exist_and_debug_writes_none(evalrun: Evalrun, bench: Make, tmp_pat
     assert "accuracy = 0.5" in loud.err
 
 
-def test_cl_004_missing_packages_are_found_while_planning(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
+def test_cl_004_missing_packages_are_found_while_planning(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
     assert case("cli", "CL-004")["input"]["mode"] == "all"
     words = bench(["1", "0"]).words("tasks.gsm8k.extract=needy")
     refused = evalrun(*words)
@@ -228,7 +252,9 @@ def test_cl_004_missing_packages_are_found_while_planning(evalrun: Evalrun, benc
     later = evalrun("--mode", "eval", "--reuse", "latest")
     assert later.code == 2
     assert "no_such_package_here" in later.err
-    other = evalrun("--mode", "eval", "--reuse", "latest", "task=gsm8k", "tasks.gsm8k.extract=number")
+    other = evalrun(
+        "--mode", "eval", "--reuse", "latest", "task=gsm8k", "tasks.gsm8k.extract=number"
+    )
     assert other.code == 0, other.err
 
 

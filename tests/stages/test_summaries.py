@@ -1,4 +1,6 @@
-"""ROUGE and extractiveness: rows with known values, the tie rule of rougeLsum, parameters and refusals."""
+"""ROUGE and extractiveness: rows with known values, the tie rule of rougeLsum, parameters and
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ def test_union_of_subsequences_is_that_of_the_whole_table(n_words: int) -> None:
     draw = random.Random(n_words)
 
     def text() -> list[list[str]]:
-        return [[str(draw.randrange(n_words)) for _ in range(draw.randrange(15))] for _ in range(draw.randint(1, 5))]
+        return [
+            [str(draw.randrange(n_words)) for _ in range(draw.randrange(15))]
+            for _ in range(draw.randint(1, 5))
+        ]
 
     for _ in range(150):
         gold, pred = text(), text()
@@ -99,7 +104,9 @@ def test_one_pass_equals_the_four() -> None:
 
     samples = [{"golds": [text(), text()], "preds": [text(), text()]} for _ in range(60)]
     together = numbers(make_metric("rouge"), samples)
-    assert together == {kind: pytest.approx(numbers(make_metric(kind), samples)[kind], abs=1e-12) for kind in KINDS}
+    assert together == {
+        kind: pytest.approx(numbers(make_metric(kind), samples)[kind], abs=1e-12) for kind in KINDS
+    }
 
 
 @pytest.mark.parametrize("text", ["今天天气很好", "नमस्ते दुनिया", "Привет мир"])
@@ -109,8 +116,12 @@ def test_text_without_a_to_z_needs_the_char_tokenizer_and_is_said(text: str) -> 
     assert (verdict.value, verdict.state, verdict.rule) == (0.0, State.UNPARSED, "no_token")
     assert scorer_named("rouge1(tokenizer=char)").judge_text(doc, text).value == 1.0
     metric = make_metric("rouge")
-    noted = metric.notes(statistics(metric, [{"golds": [text], "preds": [text]}, {"golds": ["a"], "preds": ["a"]}]))
-    assert [line.startswith("1 of 2 documents") and "tokenizer=char" in line for line in noted] == [True]
+    noted = metric.notes(
+        statistics(metric, [{"golds": [text], "preds": [text]}, {"golds": ["a"], "preds": ["a"]}])
+    )
+    assert [line.startswith("1 of 2 documents") and "tokenizer=char" in line for line in noted] == [
+        True
+    ]
     assert metric.notes(statistics(metric, [{"golds": ["a"], "preds": ["b"]}])) == ()
 
 
@@ -156,7 +167,10 @@ def test_documents_without_gold_or_answers_are_refused(key: str) -> None:
     metric = make_metric(key)
     bare = Doc("d7", "t", 0, "?", ())
     assert "d7" in (metric.check_doc(bare) or "")
-    for doc, answer in ((bare, Samples(("a",), (False,))), (document({"golds": ["a"]}), Samples((), ()))):
+    for doc, answer in (
+        (bare, Samples(("a",), (False,))),
+        (document({"golds": ["a"]}), Samples((), ())),
+    ):
         with pytest.raises(ValueError, match="document 'd"):
             metric.score(doc, answer, ())
 
@@ -168,7 +182,9 @@ def test_scorer_refuses_a_document_without_gold(kind: str) -> None:
 
 
 def test_no_answer_scores_zero() -> None:
-    row = make_metric("rouge").score(document({"golds": ["a b"]}), Samples((None, "a b"), (True, False)), ())
+    row = make_metric("rouge").score(
+        document({"golds": ["a b"]}), Samples((None, "a b"), (True, False)), ()
+    )
     assert row == (0.5, 0.5, 0.5, 0.5, 1)
 
 

@@ -1,4 +1,6 @@
-"""Summaries: golden files, the tidy rows, names that try to break a table, files that must not be overwritten."""
+"""Summaries: golden files, the tidy rows, names that try to break a table, files that must not
+be overwritten.
+"""
 
 from __future__ import annotations
 
@@ -38,21 +40,31 @@ DEFAULTS = SummarySettings()
 
 
 def load(name: str) -> list[Record]:
-    return [record_of(data) for data in json.loads((CASES / f"{name}.json").read_text(encoding="utf-8"))]
+    return [
+        record_of(data) for data in json.loads((CASES / f"{name}.json").read_text(encoding="utf-8"))
+    ]
 
 
 def record_of(data: dict[str, Any]) -> Record:
     """The Record of a JSON object made by `dataclasses.asdict`."""
-    given = [{**e, "bounds": None if e["bounds"] is None else tuple(e["bounds"])} for e in data["estimates"]]
+    given = [
+        {**e, "bounds": None if e["bounds"] is None else tuple(e["bounds"])}
+        for e in data["estimates"]
+    ]
     more = {"counts": Counts(**data["counts"]), "notes": tuple(data["notes"])}
     return Record(**{**data, **more, "estimates": tuple(Estimate(**e) for e in given)})
 
 
 def read_record(data: dict[str, Any]) -> Record:
     estimates = tuple(
-        Estimate(**{**e, "bounds": None if e["bounds"] is None else tuple(e["bounds"])}) for e in data["estimates"]
+        Estimate(**{**e, "bounds": None if e["bounds"] is None else tuple(e["bounds"])})
+        for e in data["estimates"]
     )
-    parts = {"counts": Counts(**data["counts"]), "notes": tuple(data["notes"]), "estimates": estimates}
+    parts = {
+        "counts": Counts(**data["counts"]),
+        "notes": tuple(data["notes"]),
+        "estimates": estimates,
+    }
     return Record(**{**data, **parts})
 
 
@@ -67,7 +79,9 @@ def md_cells(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["one", "trio", "mixed"])
-@pytest.mark.parametrize(("ending", "make"), [("csv", csv_text), ("md", md_text), ("txt", txt_text)])
+@pytest.mark.parametrize(
+    ("ending", "make"), [("csv", csv_text), ("md", md_text), ("txt", txt_text)]
+)
 def test_golden_files(name: str, ending: str, make: Any) -> None:
     assert make(load(name)).encode() == (CASES / f"{name}.{ending}").read_bytes()
 
@@ -108,10 +122,17 @@ def test_tidy_order_is_dataset_then_metric_then_model() -> None:
         ("complete", Counts(), "unscored [1]"),
     ],
 )
-def test_a_cell_without_a_number_is_a_word_with_reason_and_log(state: str, counts: Counts, word: str) -> None:
-    value = None if state in ("complete", "incomplete") else 0.99  # a stale number of a failed task is not shown
+def test_a_cell_without_a_number_is_a_word_with_reason_and_log(
+    state: str, counts: Counts, word: str
+) -> None:
+    # a stale number of a failed task is not shown
+    value = None if state in ("complete", "incomplete") else 0.99
     ghost = record(
-        state=state, reason="why it is", log="logs/x.out", counts=counts, estimates=(estimate(value=value),)
+        state=state,
+        reason="why it is",
+        log="logs/x.out",
+        counts=counts,
+        estimates=(estimate(value=value),),
     )
     for text in (md_text([ghost]), txt_text([ghost]), on_terminal([ghost], 120)):
         assert word in text
@@ -119,13 +140,23 @@ def test_a_cell_without_a_number_is_a_word_with_reason_and_log(state: str, count
         assert re.search(r"\[1\] t, m: \w+.*why it is\. Log: logs/x\.out", text)
     (row,) = tidy([ghost])
     assert (row["metric"], row["value"], row["stderr"]) == ("accuracy", None, None)
-    assert csv_text([ghost]).split("\r\n")[1].startswith("t,abcdef,accuracy,gen,m,,fraction,,,,10,1,10,")
+    assert (
+        csv_text([ghost])
+        .split("\r\n")[1]
+        .startswith("t,abcdef,accuracy,gen,m,,fraction,,,,10,1,10,")
+    )
 
 
 def test_a_failed_task_that_no_model_scored_keeps_a_row() -> None:
     gone = record(state="missing", estimates=())
     (row,) = tidy([gone])
-    assert (row["metric"], row["value"], row["n_docs"], row["n_scored"], row["signature"]) == ("-", None, 10, 0, None)
+    assert (row["metric"], row["value"], row["n_docs"], row["n_scored"], row["signature"]) == (
+        "-",
+        None,
+        10,
+        0,
+        None,
+    )
     assert "missing [1]" in txt_text([gone])
     assert "no reason was recorded" in txt_text([gone])
 
@@ -150,7 +181,8 @@ def test_rows_join_over_models_though_signatures_hold_the_model_address() -> Non
 
 def test_equal_names_with_other_signatures_stay_apart_and_are_explained() -> None:
     letter, number = (
-        estimate(value=v, signature=f"accuracy|s:{s}|ask:9f") for v, s in ((0.1, "letter"), (0.2, "number"))
+        estimate(value=v, signature=f"accuracy|s:{s}|ask:9f")
+        for v, s in ((0.1, "letter"), (0.2, "number"))
     )
     records = [
         record("m1", estimates=(letter, number)),
@@ -191,15 +223,22 @@ def test_two_runs_of_one_model_get_two_columns() -> None:
         ({}, "fraction", math.nan, "nan ± 10.00 [1]"),
     ],
 )
-def test_numbers_keep_their_unit(settings: dict[str, Any], unit: str, value: float, shown: str) -> None:
-    text = md_text([record(estimates=(estimate(value=value, unit=unit),))], SummarySettings.from_mapping(settings))
+def test_numbers_keep_their_unit(
+    settings: dict[str, Any], unit: str, value: float, shown: str
+) -> None:
+    text = md_text(
+        [record(estimates=(estimate(value=value, unit=unit),))],
+        SummarySettings.from_mapping(settings),
+    )
     assert md_cells(text.splitlines()[2])[-1] == shown
 
 
 def test_the_csv_gives_the_same_numbers_back() -> None:
     values = [0.1 + 0.2, 1 / 3, 5e-324, math.inf, math.nan, -0.0]
     records = [record(task=str(i), estimates=(estimate(value=v),)) for i, v in enumerate(values)]
-    read = [float(row["value"]) for row in csv.DictReader(io.StringIO(csv_text(records), newline=""))]
+    read = [
+        float(row["value"]) for row in csv.DictReader(io.StringIO(csv_text(records), newline=""))
+    ]
     assert list(map(repr, read)) == list(map(repr, values))
 
 
@@ -219,9 +258,15 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names(name: str) -> None:
-    records = [record(name, name, estimates=(estimate(name),)), record("ok", name, estimates=(estimate(name),))]
+    records = [
+        record(name, name, estimates=(estimate(name),)),
+        record("ok", name, estimates=(estimate(name),)),
+    ]
     rows = list(csv.DictReader(io.StringIO(csv_text(records), newline="")))
-    assert [(r["dataset"], r["metric"], r["model"]) for r in rows] == [(name, name, name), (name, name, "ok")]
+    assert [(r["dataset"], r["metric"], r["model"]) for r in rows] == [
+        (name, name, name),
+        (name, name, "ok"),
+    ]
     md, txt, shown = md_text(records), txt_text(records), on_terminal(records, 80)
     lines = md.splitlines()
     assert {len(md_cells(line)) for line in lines[:3]} == {8}
@@ -231,7 +276,10 @@ def test_hostile_names(name: str) -> None:
     assert "50.00 ± 10.00" in shown
     title, rule, row = txt.splitlines()[:3]
     assert cell_len(rule) >= max(cell_len(title), cell_len(row))
-    assert cell_len(row[: row.index("50.00")]) == cell_len(rule[: rule.rindex("  ", 0, rule.rindex("  "))]) + 2
+    assert (
+        cell_len(row[: row.index("50.00")])
+        == cell_len(rule[: rule.rindex("  ", 0, rule.rindex("  "))]) + 2
+    )
 
 
 def test_markdown_escapes_only_what_markdown_reads() -> None:
@@ -285,7 +333,9 @@ def test_notes_shared_by_all_are_said_once() -> None:
 
 
 def test_unscored_documents_are_named() -> None:
-    assert "accuracy is over 8 of 10 documents" in txt_text([record(estimates=(estimate(n_scored=8),))])
+    assert "accuracy is over 8 of 10 documents" in txt_text(
+        [record(estimates=(estimate(n_scored=8),))]
+    )
 
 
 def test_files_are_never_overwritten(tmp_path: Path) -> None:
@@ -296,7 +346,9 @@ def test_files_are_never_overwritten(tmp_path: Path) -> None:
     assert first[2].read_bytes() == (CASES / "one.txt").read_bytes()
     (folder / "summary_20260101_000000_2.md").write_text("mine")
     second = write_summary(folder, load("trio"), DEFAULTS, "20260101_000000")
-    assert [p.name for p in second] == [f"summary_20260101_000000_3.{e}" for e in ("csv", "md", "txt")]
+    assert [p.name for p in second] == [
+        f"summary_20260101_000000_3.{e}" for e in ("csv", "md", "txt")
+    ]
     assert first[0].read_bytes() == (CASES / "one.csv").read_bytes()
     assert sorted(p.name for p in folder.iterdir() if p.name.startswith(".")) == []
 
@@ -313,7 +365,9 @@ def test_writers_at_once_get_names_of_their_own(tmp_path: Path) -> None:
     found: list[Path] = []
     records = load("one")
     threads = [
-        threading.Thread(target=lambda: found.extend(write_summary(tmp_path, records, DEFAULTS, "s")))
+        threading.Thread(
+            target=lambda: found.extend(write_summary(tmp_path, records, DEFAULTS, "s"))
+        )
         for _ in range(8)
     ]
     for thread in threads:
@@ -364,5 +418,12 @@ def test_the_frame_holds_the_tidy_rows() -> None:
 def test_no_records_give_empty_tables() -> None:
     assert csv_text([]) == ",".join(COLUMNS) + "\r\n"
     assert md_text([]).splitlines()[0] == "| dataset | version | metric | mode | n_docs | n |"
-    assert txt_text([]).splitlines()[0].split() == ["dataset", "version", "metric", "mode", "n_docs", "n"]
+    assert txt_text([]).splitlines()[0].split() == [
+        "dataset",
+        "version",
+        "metric",
+        "mode",
+        "n_docs",
+        "n",
+    ]
     assert "dataset" in on_terminal([], 80)

@@ -31,7 +31,9 @@ MATRIX = {"a": ROWS[:, 0], "b": ROWS[:, 1]}
 
 def test_the_error_of_a_mean_is_the_analytic_one() -> None:
     values = np.tile([0.0, 1.0], 50)
-    got = bootstrap.bootstrap_stderr(bootstrap.replicates_of_sums(values[:, None], lambda s: s[..., 0] / 100))
+    got = bootstrap.bootstrap_stderr(
+        bootstrap.replicates_of_sums(values[:, None], lambda s: s[..., 0] / 100)
+    )
     assert got == pytest.approx(0.0503, abs=0.006)
     assert got == pytest.approx(mean_stderr(values), rel=0.1)
 
@@ -54,9 +56,13 @@ def test_clusters_are_drawn_whole() -> None:
     values = np.repeat(RNG.random(30), 4)
     for replicates in (
         bootstrap.replicates_of_sums(np.stack([values, np.ones(120)], 1), ratio, 2000, codes=codes),
-        bootstrap.replicates_of_rows({"v": values}, lambda m: float(m["v"].mean()), 2000, codes=codes),
+        bootstrap.replicates_of_rows(
+            {"v": values}, lambda m: float(m["v"].mean()), 2000, codes=codes
+        ),
     ):
-        assert bootstrap.bootstrap_stderr(replicates) == pytest.approx(clustered_stderr(values, codes), rel=0.1)
+        assert bootstrap.bootstrap_stderr(replicates) == pytest.approx(
+            clustered_stderr(values, codes), rel=0.1
+        )
 
 
 def test_bca_agrees_with_scipy() -> None:
@@ -66,27 +72,39 @@ def test_bca_agrees_with_scipy() -> None:
         return a.sum(axis=axis) / b.sum(axis=axis)
 
     known = stats.bootstrap(
-        (ROWS[:, 0], ROWS[:, 1]), statistic, paired=True, n_resamples=8000, method="BCa", rng=np.random.default_rng(0)
+        (ROWS[:, 0], ROWS[:, 1]),
+        statistic,
+        paired=True,
+        n_resamples=8000,
+        method="BCa",
+        rng=np.random.default_rng(0),
     ).confidence_interval
     replicates = bootstrap.replicates_of_sums(ROWS, ratio, 8000)
     value = float(ratio(ROWS.sum(axis=0)))
     got = bootstrap.bca_interval(value, replicates, bootstrap.left_out_of_sums(ROWS, ratio))
     assert got == pytest.approx((known.low, known.high), rel=0.02)
-    same = bootstrap.bca_interval(value, replicates, bootstrap.left_out_of_rows(MATRIX, ratio_of_rows))
+    same = bootstrap.bca_interval(
+        value, replicates, bootstrap.left_out_of_rows(MATRIX, ratio_of_rows)
+    )
     assert same == pytest.approx(got, rel=1e-9)
 
 
 def test_outputs_of_both_forms_get_the_same_error() -> None:
     by_sums = error_of(Output("r", ("a", "b"), of_sums=ratio, is_bounded=False), MATRIX)
     by_rows = error_of(Output("r", ("a", "b"), of_rows=ratio_of_rows, is_bounded=False), MATRIX)
-    assert (by_sums.stderr, by_sums.ci_low) == pytest.approx((by_rows.stderr, by_rows.ci_low), rel=1e-9)
+    assert (by_sums.stderr, by_sums.ci_low) == pytest.approx(
+        (by_rows.stderr, by_rows.ci_low), rel=1e-9
+    )
     assert by_sums.method == "bootstrap+percentile"
     assert by_sums.ci_low < by_sums.value < by_sums.ci_high
     bca = error_of(Output("r", ("a", "b"), of_sums=ratio, is_bounded=False), MATRIX, interval="bca")
     assert bca.method == "bootstrap+bca"
     assert (bca.ci_low, bca.ci_high) != (by_sums.ci_low, by_sums.ci_high)
     codes = np.repeat(np.arange(6), 10)
-    assert error_of(Output("r", ("a", "b"), of_sums=ratio), MATRIX, codes).method == "clustered-bootstrap+percentile"
+    assert (
+        error_of(Output("r", ("a", "b"), of_sums=ratio), MATRIX, codes).method
+        == "clustered-bootstrap+percentile"
+    )
 
 
 def test_draws_without_a_number_are_counted() -> None:
@@ -112,7 +130,9 @@ def test_equal_replicates_have_a_point() -> None:
 
 
 def test_labels_of_a_draw_come_from_the_draw() -> None:
-    """A class that is not drawn is no class of that draw: macro F1 of a draw without errors is 1."""
+    """A class that is not drawn is no class of that draw: macro F1 of a draw without errors is
+    1.
+    """
     from evalrun.metrics import make_metric
 
     (output,) = make_metric("f1_score_macro").outputs()

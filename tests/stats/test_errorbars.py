@@ -1,4 +1,6 @@
-"""Errors of means: over clusters, by rerunning, where a formula fails; and how a table says them."""
+"""Errors of means: over clusters, by rerunning, where a formula fails; and how a table says
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def codes(*sizes: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         (["x", "x"], [0, 0]),
     ],
 )
-def test_documents_without_a_cluster_stand_alone(clusters: list[str | None], expected: list[int] | None) -> None:
+def test_documents_without_a_cluster_stand_alone(
+    clusters: list[str | None], expected: list[int] | None
+) -> None:
     found = cluster_codes(clusters)
     assert (found if found is None else found.tolist()) == expected
 
@@ -83,18 +87,34 @@ def test_intervals_over_clusters() -> None:
 
 def test_one_cluster_has_no_error() -> None:
     binary, graded = (mean_error(v, codes=codes(3)) for v in ([1.0, 0, 1], [0.5, 0.1, 1.0]))
-    assert (binary.stderr, binary.method, binary.ci_low < binary.value < binary.ci_high) == (None, "wilson", True)
+    assert (binary.stderr, binary.method, binary.ci_low < binary.value < binary.ci_high) == (
+        None,
+        "wilson",
+        True,
+    )
     assert (graded.stderr, graded.ci_low, graded.method) == (None, None, "none")
     with pytest.raises(ValueError, match="one cluster per value"):
         clustered_stderr(np.ones(3), codes(2))
 
 
-# ---- rerun ------------------------------------------------------------------------------------------------------
+# ---- rerun ---------------------------------------------------------------------------------------
 
 LAWS = {
-    "pass@k": (lambda n, c, k: sampling.pass_at_k(n, c, k), rerun.pass_at_k_variance, lambda j, k: j >= 1),
-    "pass^k": (lambda n, c, k: sampling.pass_hat_k(n, c, k), rerun.pass_hat_k_variance, lambda j, k: j == k),
-    "cons@k": (lambda n, c, k: sampling.cons_at_k(n, c, k), rerun.cons_at_k_variance, lambda j, k: 2 * j > k),
+    "pass@k": (
+        lambda n, c, k: sampling.pass_at_k(n, c, k),
+        rerun.pass_at_k_variance,
+        lambda j, k: j >= 1,
+    ),
+    "pass^k": (
+        lambda n, c, k: sampling.pass_hat_k(n, c, k),
+        rerun.pass_hat_k_variance,
+        lambda j, k: j == k,
+    ),
+    "cons@k": (
+        lambda n, c, k: sampling.cons_at_k(n, c, k),
+        rerun.cons_at_k_variance,
+        lambda j, k: 2 * j > k,
+    ),
     "g-pass@k": (
         lambda n, c, k: sampling.g_pass_at_k(n, c, k, 0.5),
         lambda n, c, k: rerun.g_pass_at_k_variance(n, c, k, 0.5),
@@ -119,7 +139,9 @@ def test_rerun_variance_is_that_of_all_disjoint_draws(name: str) -> None:
             value = sum(gains.values()) / len(sets)
             pairs = [gains[a] * gains[b] for a in sets for b in sets if not set(a) & set(b)]
             assert float(law(n, c, k)) == pytest.approx(float(value), abs=1e-14)
-            assert float(variance(n, c, k)) == pytest.approx(float(value**2 - sum(pairs) / len(pairs)), abs=1e-14)
+            assert float(variance(n, c, k)) == pytest.approx(
+                float(value**2 - sum(pairs) / len(pairs)), abs=1e-14
+            )
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -155,7 +177,7 @@ def test_certain_documents_have_no_rerun_error() -> None:
             assert variance(np.full(2, n), np.array([0, n]), k).tolist() == [0.0, 0.0]
 
 
-# ---- outputs ----------------------------------------------------------------------------------------------------
+# ---- outputs -------------------------------------------------------------------------------------
 
 
 def sums(of_sums: Any, **changes: Any) -> Output:
@@ -197,7 +219,9 @@ def test_a_value_outside_its_declared_range_is_refused() -> None:
         error_of(Output("made", ("x",), per_doc=lambda m: m["x"]), {"x": np.array([0.5, 1.5])})
 
 
-def scored(key: str, counts: list[int], n: int, clusters: list[str | None] | None = None, **params: Any) -> Any:
+def scored(
+    key: str, counts: list[int], n: int, clusters: list[str | None] | None = None, **params: Any
+) -> Any:
     metric = make_metric(key, {**params, "n": n})
     docs = [
         Doc(str(i), "t", i, "q", ("1",), cluster=cluster)
@@ -260,7 +284,8 @@ def test_avg_is_over_questions_and_its_rerun_part_is_inside() -> None:
 def test_few_clusters_and_a_missing_rerun_error_are_said() -> None:
     item = scored("pass_at_k", [1, 3, 2, 2], 4, ["a", "a", "b", "b"], k=3)
     assert remarks_of([item], "t") == [
-        "the errors are over 2 clusters of documents, fewer than 10, so they are uncertain themselves",
+        "the errors are over 2 clusters of documents, fewer than 10, so they are uncertain "
+        "themselves",
         "rerun error of pass@k:k=3: not estimable; it needs n >= 2k samples (avg@n: two)",
     ]
     assert item.errors[0].method == "clustered+t"
@@ -273,7 +298,13 @@ def test_the_table_shows_the_rerun_part_of_an_error() -> None:
         *(10, 4, 10, 0, 0, 0, None, "avg_at_n|n:4"),
     )
     bare = dataclasses.replace(estimate, display="other", rerun_stderr=None)
-    lines = md_text([Record("m", "t", "abcdef", "gen", "complete", None, None, 10, 4, estimates=(estimate, bare))])
+    lines = md_text(
+        [
+            Record(
+                "m", "t", "abcdef", "gen", "complete", None, None, 10, 4, estimates=(estimate, bare)
+            )
+        ]
+    )
     assert "75.00 ± 4.33, of which rerun ± 1.20 |" in lines
     assert "75.00 ± 4.33 |" in lines
     assert "Of which rerun: the part that would change" in lines

@@ -17,9 +17,15 @@ from evalrun.types import Estimate, Record
 
 
 def estimate(value: float | None, display: str = "accuracy", **changes: Any) -> Estimate:
-    metric, scorer, n = changes.pop("metric", "accuracy"), changes.pop("scorer", "number.v1"), changes.get("n", 1)
+    metric, scorer, n = (
+        changes.pop("metric", "accuracy"),
+        changes.pop("scorer", "number.v1"),
+        changes.get("n", 1),
+    )
     signature = naming.write_signature(
-        naming.Signature(metric, 1, (), scorer, n, "mean", "clt+t", changes.pop("ask_id", "a" * 16), "0.1")
+        naming.Signature(
+            metric, 1, (), scorer, n, "mean", "clt+t", changes.pop("ask_id", "a" * 16), "0.1"
+        )
     )
     base = Estimate(
         *(metric, display, 1, value, "fraction", True, 0.1, None, 0.3, 0.7, "clt+t"),
@@ -33,7 +39,9 @@ def record(task: str, *estimates: Estimate, model: str = "m", **changes: Any) ->
     return dataclasses.replace(base, **changes)
 
 
-def numbers(records: list[Record], is_weighted: bool = False) -> dict[tuple[str, str], float | None]:
+def numbers(
+    records: list[Record], is_weighted: bool = False
+) -> dict[tuple[str, str], float | None]:
     return {(r.task, e.display): e.value for r in groups(records, is_weighted) for e in r.estimates}
 
 
@@ -45,7 +53,10 @@ def numbers(records: list[Record], is_weighted: bool = False) -> dict[tuple[str,
         (["mmlu:a"], {"all": ["mmlu:a"]}),
         (["t:a:x", "t:b:y"], {"t:_average": ["t:a:x", "t:b:y"], "all": ["t:a:x", "t:b:y"]}),
         (["t:a|0", "t:b|5"], {"all": ["t:a|0", "t:b|5"]}),
-        (["t:a|5", "tx|5", "t:b|5"], {"t:_average|5": ["t:a|5", "t:b|5"], "all": ["t:a|5", "tx|5", "t:b|5"]}),
+        (
+            ["t:a|5", "tx|5", "t:b|5"],
+            {"t:_average|5": ["t:a|5", "t:b|5"], "all": ["t:a|5", "tx|5", "t:b|5"]},
+        ),
     ],
 )
 def test_names_of_groups(tasks: list[str], expected: dict[str, list[str]]) -> None:
@@ -82,7 +93,11 @@ def test_what_one_member_lacks_the_average_lacks() -> None:
 
 def test_group_rows_do_not_count_in_the_whole() -> None:
     found = aggregate(
-        {"mmlu:a|5": {"acc": Member(0.9)}, "mmlu:b|5": {"acc": Member(0.5)}, "g|5": {"acc": Member(0.1)}}
+        {
+            "mmlu:a|5": {"acc": Member(0.9)},
+            "mmlu:b|5": {"acc": Member(0.5)},
+            "g|5": {"acc": Member(0.1)},
+        }
     )
     assert found["mmlu:_average|5"]["acc"].value == pytest.approx(0.7)
     assert found["all"]["acc"].value == pytest.approx(0.5)
@@ -103,12 +118,20 @@ def test_groups_of_records() -> None:
     assert (mmlu.notes, mmlu.state, mmlu.n_docs) == (("plain mean over 2 tasks",), "complete", 20)
     assert whole.notes == ("plain mean over 3 tasks", "em is over the 1 of 3 tasks that report it")
     read = naming.read_signature(mmlu.estimates[0].signature)
-    assert (read.metric, read.scorer, read.agg, read.err) == ("accuracy", "number.v1", "plain mean of 2", "members")
+    assert (read.metric, read.scorer, read.agg, read.err) == (
+        "accuracy",
+        "number.v1",
+        "plain mean of 2",
+        "members",
+    )
     assert mmlu.estimates[0].stderr == pytest.approx(math.sqrt(0.02) / 2)
 
 
 def test_one_task_has_no_group_row() -> None:
-    assert groups([record("gsm8k", estimate(0.5)), record("gsm8k", estimate(0.7), model="other")]) == []
+    assert (
+        groups([record("gsm8k", estimate(0.5)), record("gsm8k", estimate(0.7), model="other")])
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +202,9 @@ def test_models_are_averaged_apart_and_share_a_row() -> None:
 
 def test_numbers_of_one_name_are_told_apart_by_their_scorer() -> None:
     pair = [estimate(0.2, scorer="letter.v1"), estimate(0.6, scorer="number.v1")]
-    (whole,) = groups([record("a", *pair), record("b", *(dataclasses.replace(e, value=1.0) for e in pair))])
+    (whole,) = groups(
+        [record("a", *pair), record("b", *(dataclasses.replace(e, value=1.0) for e in pair))]
+    )
     assert [e.value for e in whole.estimates] == [0.6, 0.8]
 
 

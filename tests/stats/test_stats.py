@@ -14,17 +14,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.workspace import ROOT
 
-from evalrun.stats.errorbars import MeanError, group_stderr, mean_error, mean_stderr, t_interval, wilson
+from evalrun.stats.errorbars import (
+    MeanError,
+    group_stderr,
+    mean_error,
+    mean_stderr,
+    t_interval,
+    wilson,
+)
 from evalrun.stats.sampling import avg_at_n, cons_at_k, pass_at_k, tail
 
 ROWS = [
     json.loads(line)
-    for line in (ROOT / "tests" / "cases" / "sampling_metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "tests" / "cases" / "sampling_metrics.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
 ]
 
 
 def counted(metric: str) -> list[Any]:
-    return [pytest.param(row, id=row["case_id"]) for row in ROWS if row["metric"] == metric and "c" in row["inputs"]]
+    return [
+        pytest.param(row, id=row["case_id"])
+        for row in ROWS
+        if row["metric"] == metric and "c" in row["inputs"]
+    ]
 
 
 def exact(n: int, c: int, k: int, at_least: int) -> Fraction:
@@ -44,7 +57,10 @@ def test_pass_at_k_rows(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", counted("cons@k"))
 def test_cons_at_k_rows(row: dict[str, Any]) -> None:
-    assert float(cons_at_k(row["inputs"]["n"], row["inputs"]["c"], row["params"]["k"])) == row["expected"]
+    assert (
+        float(cons_at_k(row["inputs"]["n"], row["inputs"]["c"], row["params"]["k"]))
+        == row["expected"]
+    )
 
 
 @pytest.mark.parametrize("row", counted("g-pass@k"))
@@ -56,7 +72,9 @@ def test_tail_gives_g_pass_at_k(row: dict[str, Any]) -> None:
         return
     for share in row["params"]["thresholds"]:
         at_least = max(1, math.ceil(share * k - 1e-9))
-        assert float(tail(n, c, k, at_least)) == pytest.approx(row["expected"][f"g-pass@{k}_{share}"], abs=1e-12)
+        assert float(tail(n, c, k, at_least)) == pytest.approx(
+            row["expected"][f"g-pass@{k}_{share}"], abs=1e-12
+        )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +86,9 @@ def test_tail_gives_g_pass_at_k(row: dict[str, Any]) -> None:
         ([3, 0], 0.5, 0.5, 0.5),
     ],
 )
-def test_examples_with_three_tries(counts: list[int], passed: float, averaged: float, consistent: float) -> None:
+def test_examples_with_three_tries(
+    counts: list[int], passed: float, averaged: float, consistent: float
+) -> None:
     assert pass_at_k(3, counts, 3).mean() == passed
     assert round(float(avg_at_n(3, counts).mean()), 4) == averaged
     assert cons_at_k(3, counts, 3).mean() == consistent
@@ -90,7 +110,8 @@ def test_every_small_case_is_the_rounded_fraction() -> None:
 @pytest.mark.parametrize(
     ("n", "c", "k"),
     [
-        (129, 64, 65), (500, 3, 499), (1000, 999, 7), (2000, 1000, 1000), (10_000, 1, 1), (10_000, 70, 70),
+        (129, 64, 65), (500, 3, 499), (1000, 999, 7), (2000, 1000, 1000), (10_000, 1, 1),
+        (10_000, 70, 70),
         (10_000, 3, 9_000), (10_000, 4_990, 101), (10_000, 5_000, 5_000), (10_000, 5_000, 9_999),
     ],
 )  # fmt: skip
@@ -148,17 +169,22 @@ def test_shapes_broadcast() -> None:
     assert pass_at_k(4, np.zeros(0, dtype=int), 2).shape == (0,)
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r["metric"] == "stderr:mean"], ids=lambda r: r["case_id"])
+@pytest.mark.parametrize(
+    "row", [r for r in ROWS if r["metric"] == "stderr:mean"], ids=lambda r: r["case_id"]
+)
 def test_mean_stderr_rows(row: dict[str, Any]) -> None:
     expected = row["expected"]
     got = mean_stderr(row["inputs"]["values"])
-    assert got == (None if isinstance(expected, dict) else pytest.approx(expected, rel=1e-9, abs=1e-9))
+    assert got == (
+        None if isinstance(expected, dict) else pytest.approx(expected, rel=1e-9, abs=1e-9)
+    )
 
 
 @pytest.mark.parametrize(
     ("successes", "n", "low", "high"),
     [
-        # Newcombe 1998, Statistics in Medicine 17, table I: Wilson's score method without continuity correction
+        # Newcombe 1998, Statistics in Medicine 17, table I: Wilson's score method without
+        # continuity correction
         (81, 263, 0.2553, 0.3662),
         (15, 148, 0.0624, 0.1605),
         (0, 20, 0.0, 0.1611),
@@ -200,7 +226,11 @@ def test_method_of_a_mean(
 ) -> None:
     got = mean_error(values, is_bounded)
     assert got.value == pytest.approx(sum(values) / len(values))
-    assert (got.method, got.stderr is not None, got.ci_low is not None) == (method, has_stderr, has_interval)
+    assert (got.method, got.stderr is not None, got.ci_low is not None) == (
+        method,
+        has_stderr,
+        has_interval,
+    )
 
 
 def test_intervals_stay_in_range_and_hold_the_mean() -> None:
@@ -213,7 +243,9 @@ def test_intervals_stay_in_range_and_hold_the_mean() -> None:
 
 def test_nan_is_not_dropped() -> None:
     got = mean_error([1.0, math.nan, 0.0])
-    assert all(math.isnan(x) for x in (got.value, got.stderr or 0, got.ci_low or 0, got.ci_high or 0))
+    assert all(
+        math.isnan(x) for x in (got.value, got.stderr or 0, got.ci_low or 0, got.ci_high or 0)
+    )
     assert math.isnan(mean_stderr([math.nan, 1.0]) or 0)
 
 

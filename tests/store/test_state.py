@@ -35,7 +35,9 @@ def stored(run: Run) -> State:
 
 def of_process(pid: int, phase: Phase = Phase.TESTING) -> State:
     owner = lock.identity(pid)
-    return State(phase, pid=pid, pid_start=owner["started"], boot_id=owner["boot_id"], host=owner["host"])
+    return State(
+        phase, pid=pid, pid_start=owner["started"], boot_id=owner["boot_id"], host=owner["host"]
+    )
 
 
 def ended_pid() -> int:
@@ -47,9 +49,18 @@ def ended_pid() -> int:
 def test_round_trip(run: Run) -> None:
     assert state.read(run) is None
     full = replace(
-        of_process(os.getpid()), reason="x\ny", done=3, total=9, task="mmlu:law", supervisor_pid=7, supervisor_start="8",
-        server_pid=9, server_start="10", started_s=1.5, updated_s=2.5,
-    )  # fmt: skip
+        of_process(os.getpid()),
+        reason="x\ny",
+        done=3,
+        total=9,
+        task="mmlu:law",
+        supervisor_pid=7,
+        supervisor_start="8",
+        server_pid=9,
+        server_start="10",
+        started_s=1.5,
+        updated_s=2.5,
+    )
     for is_durable in (True, False):
         state.write(run, full, is_durable)
         assert stored(run) == full
@@ -59,7 +70,8 @@ def test_round_trip(run: Run) -> None:
 def test_docs_tell_every_key_and_phase() -> None:
     text = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
     rows = [
-        line.split(" | ") for line in text.partition("| key of the state")[2].partition("\n\n")[0].splitlines()[2:]
+        line.split(" | ")
+        for line in text.partition("| key of the state")[2].partition("\n\n")[0].splitlines()[2:]
     ]
     keys = [key for row in rows for key in re.findall(r"`(\w+)`", row[0])]
     assert sorted(keys) == sorted(["format_version", *(field.name for field in fields(State))])
@@ -78,7 +90,9 @@ def test_an_end_is_an_end() -> None:
 @pytest.mark.parametrize("phase", list(Phase))
 def test_a_process_that_is_gone_ended_what_was_no_end(phase: Phase) -> None:
     gone = replace(of_process(os.getpid(), phase), pid=ended_pid())
-    assert gone.shown == (gone if phase.is_end else replace(gone, phase=Phase.TERMINATED, reason=GONE))
+    assert gone.shown == (
+        gone if phase.is_end else replace(gone, phase=Phase.TERMINATED, reason=GONE)
+    )
     alive = of_process(os.getpid(), phase)
     assert alive.shown == alive
 
@@ -137,7 +151,9 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("error", "phase", "reason"), ENDS)
-def test_what_leaves_the_block_is_the_end(run: Run, error: BaseException, phase: Phase, reason: str) -> None:
+def test_what_leaves_the_block_is_the_end(
+    run: Run, error: BaseException, phase: Phase, reason: str
+) -> None:
     def work() -> None:
         with Keeper(run) as keeper:
             keeper.enter(Phase.TESTING)
@@ -218,7 +234,8 @@ def test_a_reader_never_sees_half_a_file(run: Run) -> None:
 
     def write() -> None:
         for i in range(1500):
-            keeper.count("t", 3000, 3000 + i % 2 * 10**200)  # lengths differ: a file written in place would be torn
+            # lengths differ: a file written in place would be torn
+            keeper.count("t", 3000, 3000 + i % 2 * 10**200)
         is_over.set()
 
     thread = threading.Thread(target=write)

@@ -26,7 +26,8 @@ WRITE = """
     from evalrun.types import Reply
     run, pause_s = Run(Path(sys.argv[1])), float(sys.argv[2])
     with Writer(run, "m", "t", {"ask_id": "a1b2c3"}) as writer:
-        for i, key in enumerate(writer.missing([(f"d{i}", "generate", 0, 0) for i in range(100_000)])):
+        keys = [(f"d{i}", "generate", 0, 0) for i in range(100_000)]
+        for i, key in enumerate(writer.missing(keys)):
             writer.append(Reply(key[0], "generate", 0, text=f"text of {key[0]}"))
             print(i + 1, flush=True)
             time.sleep(pause_s)
@@ -40,7 +41,9 @@ def start(code: str, *args: object) -> subprocess.Popen[str]:
 
 
 def killed_after(run: Run, n_rows: int, pause_s: float) -> int:
-    """Start a writer, kill -9 it once it has taken `n_rows`; the number of rows that it had taken."""
+    """Start a writer, kill -9 it once it has taken `n_rows`; the number of rows that it had
+    taken.
+    """
     child = start(WRITE, run.path, pause_s)
     assert child.stdout is not None
     while int(child.stdout.readline()) < n_rows:
@@ -86,7 +89,9 @@ def test_two_writers(tmp_path: Path) -> None:
     child = start(WRITE, run.path, 0.01)
     assert child.stdout is not None
     child.stdout.readline()
-    with pytest.raises(Fault, match=rf"Another writer \(pid {child.pid} on .*one run has one writer"):
+    with pytest.raises(
+        Fault, match=rf"Another writer \(pid {child.pid} on .*one run has one writer"
+    ):
         Writer(run, "m", "t", META).__enter__()
     child.kill()
     child.wait()

@@ -20,7 +20,11 @@ from evalrun.types import Doc, State, Verdict
 WORDS = st.text(max_size=8)
 MAYBE = st.none() | WORDS
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | WORDS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
     max_leaves=5,
 )
@@ -30,7 +34,8 @@ DOCUMENTS = st.builds(
     task=WORDS,
     row=st.integers(0, 2**40),
     query=WORDS,
-    gold=st.lists(WORDS, max_size=3).map(tuple) | st.lists(st.integers(-1, 9), max_size=3).map(tuple),
+    gold=st.lists(WORDS, max_size=3).map(tuple)
+    | st.lists(st.integers(-1, 9), max_size=3).map(tuple),
     choices=st.lists(WORDS, max_size=4).map(tuple),
     subset=MAYBE,
     system=MAYBE,
@@ -43,7 +48,9 @@ DOC = Doc("q1", "demo", 3, "2+2?", ("4", ""), extra=(("level", 2),))
 
 @given(st.lists(DOCUMENTS, max_size=6, unique_by=lambda doc: doc.id), st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_documents_round_trip(tmp_path_factory: pytest.TempPathFactory, docs: list[Doc], has_prompts: bool) -> None:
+def test_documents_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, docs: list[Doc], has_prompts: bool
+) -> None:
     run = Run(tmp_path_factory.mktemp("r"))
     prompts = {doc.id: f"Q: {doc.query}" for doc in docs} if has_prompts else {}
     write_docs(run, "m", "t", docs, prompts, {"ask_id": "a"})
@@ -58,9 +65,16 @@ def test_choices_are_measured(tmp_path: Path) -> None:
     batches, metadata = read_file(run.docs_file("m", "t"), DOCS)
     names = ("text", "characters", "bytes", "tokens")
     wanted = [("a", 1, 1, None), ("né", 2, 3, None), ("", 0, 0, None)]
-    assert lists(batches, "choices") == [[dict(zip(names, choice, strict=True)) for choice in wanted]]
+    assert lists(batches, "choices") == [
+        [dict(zip(names, choice, strict=True)) for choice in wanted]
+    ]
     assert (lists(batches, "gold"), lists(batches, "gold_index")) == ([None], [[1]])
-    assert {"format_version": "1", "table": "docs", "model": "m", "task": "t"}.items() <= metadata.items()
+    assert {
+        "format_version": "1",
+        "table": "docs",
+        "model": "m",
+        "task": "t",
+    }.items() <= metadata.items()
 
 
 def test_a_larger_limit_writes_anew(tmp_path: Path) -> None:
@@ -74,7 +88,11 @@ def test_a_larger_limit_writes_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"row": 4}, {"task": "other"}])
 def test_a_moved_document_keeps_its_hash(change: dict[str, object]) -> None:
     content = '["q1",null,"2+2?",["4",""],[],null,[],null,[["level",2]]]'
-    assert doc_hash(replace(DOC, **change)) == doc_hash(DOC) == sha256(content.encode()).hexdigest()[:32]
+    assert (
+        doc_hash(replace(DOC, **change))
+        == doc_hash(DOC)
+        == sha256(content.encode()).hexdigest()[:32]
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +116,9 @@ def test_an_edited_document_changes_its_hash(change: dict[str, object]) -> None:
 
 def test_odd_documents(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    odd = replace(DOC, query="\ud800", extra=(("a", (1, float("nan"))), ("p", Path("x")), ("s", "\udfff")))
+    odd = replace(
+        DOC, query="\ud800", extra=(("a", (1, float("nan"))), ("p", Path("x")), ("s", "\udfff"))
+    )
     write_docs(run, "m", "t", [odd], {"q1": "p\udc00"})
     got = read_docs(run, "m", "t")[0]
     assert (got.doc.query, got.prompt) == ("\\ud800", "p\\udc00")
@@ -127,7 +147,8 @@ JUDGED = st.dictionaries(st.tuples(WORDS, st.integers(0, 9)), VERDICT, max_size=
 
 
 @given(
-    st.dictionaries(WORDS, JUDGED.filter(bool), max_size=3), st.dictionaries(WORDS, JUDGED.filter(bool), max_size=3)
+    st.dictionaries(WORDS, JUDGED.filter(bool), max_size=3),
+    st.dictionaries(WORDS, JUDGED.filter(bool), max_size=3),
 )
 @settings(max_examples=40, deadline=None)
 def test_verdicts_round_trip_and_merge(
@@ -156,7 +177,18 @@ def test_equal_verdicts_give_equal_files(tmp_path: Path) -> None:
     assert path.read_bytes() == two.verdicts_file("m", "t").read_bytes()
     batches, _ = read_file(path, VERDICTS)
     assert batches[0].schema.names == [
-        *("doc_id", "index", "scorer", "value", "extracted", "span_start", "span_end", "rule", "state", "note")
+        *(
+            "doc_id",
+            "index",
+            "scorer",
+            "value",
+            "extracted",
+            "span_start",
+            "span_end",
+            "rule",
+            "state",
+            "note",
+        )
     ]
     assert lists(batches, "doc_id") == ["a", "b", "b"] * 2
     assert lists(batches, "scorer") == ["s1"] * 3 + ["s2"] * 3

@@ -13,12 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalrun.errors import Fault, TaskFailure
-from evalrun.store.layout import Run, existing_run, find_runs, refuse_clashes, safe_name, write_text_atomic
+from evalrun.store.layout import (
+    Run,
+    existing_run,
+    find_runs,
+    refuse_clashes,
+    safe_name,
+    write_text_atomic,
+)
 
 NAMES = st.text(max_size=130) | st.text("abAB.-_0123456789/", max_size=12)
 
 
-@pytest.mark.parametrize("name", ["smollm2", "Qwen2.5-7B-Instruct", "175b_verification", "gsm8k", "a.b", "x.docs2"])
+@pytest.mark.parametrize(
+    "name", ["smollm2", "Qwen2.5-7B-Instruct", "175b_verification", "gsm8k", "a.b", "x.docs2"]
+)
 def test_safe_names_stay(name: str) -> None:
     assert safe_name(name) == name
 
@@ -49,9 +58,13 @@ def test_other_names_are_hashed(name: str, form: str) -> None:
 
 def test_two_owners_stay_apart() -> None:
     """CL-006."""
-    paths = {Run(Path("o")).predictions_file(model, "t").parent for model in ("orgA/m:v1", "orgB/m:v1")}
+    paths = {
+        Run(Path("o")).predictions_file(model, "t").parent for model in ("orgA/m:v1", "orgB/m:v1")
+    }
     assert len(paths) == 2
-    assert all(path.parent == Path("o/predictions") and not set(path.name) & set("/:|*") for path in paths)
+    assert all(
+        path.parent == Path("o/predictions") and not set(path.name) & set("/:|*") for path in paths
+    )
 
 
 @given(st.lists(NAMES, unique=True, max_size=8))
@@ -113,7 +126,14 @@ def test_shards_are_counted_as_numbers(tmp_path: Path) -> None:
     run = Run(tmp_path)
     folder = run.predictions_file("m", "t").parent
     folder.mkdir(parents=True)
-    for name in ("t.2.arrows", "t.10.arrows", "t.x.arrows", "t.3.arrow", "tt.1.arrows", "t.11.arrows.damaged"):
+    for name in (
+        "t.2.arrows",
+        "t.10.arrows",
+        "t.x.arrows",
+        "t.3.arrow",
+        "tt.1.arrows",
+        "t.11.arrows.damaged",
+    ):
         (folder / name).touch()
     assert [path.name for path in run.shards("m", "t")] == ["t.2.arrows", "t.10.arrows"]
     assert run.new_shard("m", "t").name == "t.12.arrows"
@@ -167,5 +187,8 @@ def test_write_text_atomic(tmp_path: Path) -> None:
 
 
 def test_layout_loads_no_arrow() -> None:
-    code = "import sys, evalrun.store.layout; sys.exit('pyarrow' in sys.modules or 'numpy' in sys.modules)"
+    code = (
+        "import sys, evalrun.store.layout; sys.exit('pyarrow' in sys.modules or 'numpy' in "
+        "sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -17,15 +17,27 @@ from support.store_cases import CASES, GOLDEN, META, REPLIES, reply, stored
 from evalrun.errors import Fault, TaskFailure
 from evalrun.store.arrow import shards
 from evalrun.store.cell import predictions
-from evalrun.store.cell.predictions import Recovery, Writer, count, is_final, read, read_answers, read_file
+from evalrun.store.cell.predictions import (
+    Recovery,
+    Writer,
+    count,
+    is_final,
+    read,
+    read_answers,
+    read_file,
+)
 from evalrun.store.cell.reply_rows import PREDICTIONS
 from evalrun.store.layout import Run
 from evalrun.types import Reply
 
 
 @given(st.lists(REPLIES, max_size=12, unique_by=lambda row: row.key), st.booleans())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_round_trip(tmp_path_factory: pytest.TempPathFactory, rows: list[Reply], is_last: bool) -> None:
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Reply], is_last: bool
+) -> None:
     run = Run(tmp_path_factory.mktemp("r"))
     with Writer(run, "m", "t", META) as writer:
         for row in rows:
@@ -41,12 +53,20 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, rows: list[Reply],
     got = read(run, "m", "t")
     assert got.rows == (sorted(rows, key=lambda row: row.key) if is_last else rows)
     assert got.keys == [row.key for row in got.rows]
-    assert (count(run, "m", "t"), is_final(run, "m", "t"), got.n_duplicates) == (len(rows), is_last, 0)
+    assert (count(run, "m", "t"), is_final(run, "m", "t"), got.n_duplicates) == (
+        len(rows),
+        is_last,
+        0,
+    )
 
 
 def test_schema_is_row_version_1() -> None:
     assert PREDICTIONS.schema.names == [field.name for field in fields(Reply)]
-    assert {str(field.type) for field in PREDICTIONS.schema if field.type not in (pa.int64(), pa.float64())} == {
+    assert {
+        str(field.type)
+        for field in PREDICTIONS.schema
+        if field.type not in (pa.int64(), pa.float64())
+    } == {
         "large_string",
         "bool",
         "large_list<item: int32>",
@@ -62,7 +82,11 @@ def test_golden_file_of_row_version_1(name: str) -> None:
 
 
 def test_nan_survives(tmp_path: Path) -> None:
-    got = read_file(stored(Run(tmp_path), [replace(reply("a"), logprob=float("nan"))])).rows[0].logprob
+    got = (
+        read_file(stored(Run(tmp_path), [replace(reply("a"), logprob=float("nan"))]))
+        .rows[0]
+        .logprob
+    )
     assert got is not None
     assert got != got
 
@@ -71,11 +95,15 @@ def test_lone_surrogates_are_stored_visibly(tmp_path: Path) -> None:
     run = Run(tmp_path)
     with Writer(run, "m", "t", {**META, "note": "\udcff"}) as writer:
         writer.append(Reply("d\ud800", "generate", 0, text="x\udfffy"))
-        assert writer.missing([("d\ud800", "generate", 0, 0), ("e", "generate", 0, 0)]) == [("e", "generate", 0, 0)]
+        assert writer.missing([("d\ud800", "generate", 0, 0), ("e", "generate", 0, 0)]) == [
+            ("e", "generate", 0, 0)
+        ]
         writer.finalize(["d\ud800"])
     with Writer(run, "m", "t", META) as writer:
         assert writer.missing([("d\ud800", "generate", 0, 0)]) == []
-    assert [(row.doc_id, row.text) for row in read(run, "m", "t").rows] == [("d\\ud800", "x\\udfffy")]
+    assert [(row.doc_id, row.text) for row in read(run, "m", "t").rows] == [
+        ("d\\ud800", "x\\udfffy")
+    ]
 
 
 def test_last_row_of_a_key_wins(tmp_path: Path) -> None:
@@ -103,7 +131,10 @@ def test_samples_of_one_prompt_stay_apart(tmp_path: Path) -> None:
 def test_column_that_first_appears_later_is_kept(tmp_path: Path) -> None:
     """DA-007."""
     rows = [reply("0"), replace(reply("1", text="", status="timeout"), error_type="timeout")]
-    assert [row.error_type for row in read_file(stored(Run(tmp_path), rows)).rows] == [None, "timeout"]
+    assert [row.error_type for row in read_file(stored(Run(tmp_path), rows)).rows] == [
+        None,
+        "timeout",
+    ]
 
 
 def test_failures_are_asked_again_and_never_displace_answers(tmp_path: Path) -> None:
@@ -121,8 +152,12 @@ def test_failures_are_asked_again_and_never_displace_answers(tmp_path: Path) -> 
 def test_answers_by_document(tmp_path: Path) -> None:
     run = Run(tmp_path)
     ends = ["ok", "error", "truncated", "empty", "filtered", "timeout", "incomplete"]
-    rows = [reply(f"d{i % 2}", i, None if i == 1 else str(i), status) for i, status in enumerate(ends)]
-    stored(run, [*rows[::-1], replace(reply("d0", 0), turn=1), replace(reply("d0", 0), kind="rolling")])
+    rows = [
+        reply(f"d{i % 2}", i, None if i == 1 else str(i), status) for i, status in enumerate(ends)
+    ]
+    stored(
+        run, [*rows[::-1], replace(reply("d0", 0), turn=1), replace(reply("d0", 0), kind="rolling")]
+    )
     got = read_answers(run, "m", "t")
     assert got.by_doc["d0"] == [(i, str(i), ends[i]) for i in (0, 2, 4, 6)]
     assert got.by_doc["d1"] == [(1, None, "error"), (3, "3", "empty"), (5, "5", "timeout")]
@@ -143,7 +178,9 @@ def test_final_is_sorted_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         writer.finalize(docs[::-1][:60])
     by_key = {row.key: row for row in mixed}
     order = docs[::-1][:60] + docs[:30]
-    assert read(run, "m", "t").rows == [by_key[doc, "generate", i, 0] for doc in order for i in (0, 1)]
+    assert read(run, "m", "t").rows == [
+        by_key[doc, "generate", i, 0] for doc in order for i in (0, 1)
+    ]
 
 
 def test_resume_with_nothing_new_leaves_the_file(tmp_path: Path) -> None:
@@ -157,7 +194,10 @@ def test_resume_with_nothing_new_leaves_the_file(tmp_path: Path) -> None:
         assert writer.stored_metadata["n"] == "2"
         writer.finalize(["q1", "q2", "q3"], {"content": "{}"})
     assert path.stat().st_ino != before
-    assert (read(run, "m", "t").metadata["n"], read(run, "m", "t").metadata["content"]) == ("3", "{}")
+    assert (read(run, "m", "t").metadata["n"], read(run, "m", "t").metadata["content"]) == (
+        "3",
+        "{}",
+    )
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["t.arrow"]
 
 
@@ -165,18 +205,27 @@ def test_an_empty_run_has_an_empty_final(tmp_path: Path) -> None:
     run = Run(tmp_path)
     assert not is_final(run, "m", "t")
     stored(run, [], is_final=True)
-    assert (read(run, "m", "t").rows, count(run, "m", "t"), is_final(run, "m", "t")) == ([], 0, True)
+    assert (read(run, "m", "t").rows, count(run, "m", "t"), is_final(run, "m", "t")) == (
+        [],
+        0,
+        True,
+    )
 
 
 def test_rows_of_another_address_are_never_mixed(tmp_path: Path) -> None:
     run = Run(tmp_path)
     stored(run, GOLDEN)
-    with pytest.raises(Fault, match="ask_id 'a1b2c3', not 'other'"), Writer(run, "m", "t", {"ask_id": "other"}):
+    with (
+        pytest.raises(Fault, match="ask_id 'a1b2c3', not 'other'"),
+        Writer(run, "m", "t", {"ask_id": "other"}),
+    ):
         pass
     assert not run.lock_file("m", "t").exists()
 
 
-def test_slow_rows_are_on_disk_after_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_rows_are_on_disk_after_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shards, "FLUSH_AFTER_S", 0.05)
     run = Run(tmp_path)
     with Writer(run, "m", "t", META) as writer:
@@ -203,14 +252,19 @@ def test_many_threads_append(tmp_path: Path) -> None:
     run = Run(tmp_path)
     with Writer(run, "m", "t", META) as writer:
         work = [
-            threading.Thread(target=lambda k=k: [writer.append(reply(f"{k}", i)) for i in range(200)]) for k in "abcd"
+            threading.Thread(
+                target=lambda k=k: [writer.append(reply(f"{k}", i)) for i in range(200)]
+            )
+            for k in "abcd"
         ]
         for thread in work:
             thread.start()
         for thread in work:
             thread.join()
         writer.finalize(list("abcd"))
-    assert read(run, "m", "t").keys == [(doc, "generate", i, 0) for doc in "abcd" for i in range(200)]
+    assert read(run, "m", "t").keys == [
+        (doc, "generate", i, 0) for doc in "abcd" for i in range(200)
+    ]
 
 
 def test_a_row_that_fits_no_column_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
@@ -221,7 +275,9 @@ def test_a_row_that_fits_no_column_is_named_and_the_others_are_kept(tmp_path: Pa
     assert [row.doc_id for row in read(run, "m", "t").rows] == ["a", "c"]
 
 
-def test_a_write_error_in_the_background_is_raised_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_error_in_the_background_is_raised_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -233,7 +289,11 @@ def test_a_write_error_in_the_background_is_raised_later(tmp_path: Path, monkeyp
     monkeypatch.setattr(shards, "_write_at", full)
     writer.append(reply("b"))
     time.sleep(0.2)
-    for late in (lambda: writer.append(reply("c")), writer.flush, lambda: writer.__exit__(None, None, None)):
+    for late in (
+        lambda: writer.append(reply("c")),
+        writer.flush,
+        lambda: writer.__exit__(None, None, None),
+    ):
         with pytest.raises(TaskFailure, match=r"Cannot write .*t\.1\.arrows: .*No space left"):
             late()
     assert not run.lock_file("m", "t").exists()
@@ -279,18 +339,29 @@ def with_meta(rows: pa.Table, **entries: str) -> pa.Table:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: with_meta(t, format_version="2"), r"format_version 2 .* reads predictions up to format_version 1"),
+        (
+            lambda t: with_meta(t, format_version="2"),
+            r"format_version 2 .* reads predictions up to format_version 1",
+        ),
         (lambda t: with_meta(t, format_version="x"), "a whole number from 1 on is allowed"),
         (lambda t: with_meta(t, table="docs"), "holds docs, not predictions"),
         (lambda t: t.replace_schema_metadata({}), "no format_version"),
         (lambda t: t.drop_columns(["seed"]), "column 'seed' is missing; it must be int64"),
         (lambda t: t.append_column("zz", t["seed"]), "no column 'zz'"),
-        (lambda t: t.set_column(2, "index", t["index"].cast("int32")), "column 'index' is int32; it must be int64"),
+        (
+            lambda t: t.set_column(2, "index", t["index"].cast("int32")),
+            "column 'index' is int32; it must be int64",
+        ),
         (lambda t: t.set_column(2, "index", pa.nulls(6, "int64")), "'index' has empty cells"),
-        (lambda t: t.set_column(4, "status", pa.array(["fine"] * 6, pa.large_string())), "no status 'fine'"),
+        (
+            lambda t: t.set_column(4, "status", pa.array(["fine"] * 6, pa.large_string())),
+            "no status 'fine'",
+        ),
     ],
 )
-def test_foreign_files_are_refused(tmp_path: Path, change: Callable[[pa.Table], pa.Table], message: str) -> None:
+def test_foreign_files_are_refused(
+    tmp_path: Path, change: Callable[[pa.Table], pa.Table], message: str
+) -> None:
     run = Run(tmp_path)
     path = stored(run, GOLDEN, is_final=True)
     rewritten(path, change)

@@ -53,8 +53,12 @@ def estimate(signature: str, value: float | None = 0.5, display: str = "accuracy
 
 def test_estimates_are_added_and_replaced_by_signature(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    write_results(run, "m", "t", {"ask_id": "a"}, [estimate("s1"), estimate("s2")], Counts(n_error=1))
-    write_results(run, "m", "t", {"ask_id": "b"}, [estimate("s3"), estimate("s1", 0.9)], {"n_error": 0})
+    write_results(
+        run, "m", "t", {"ask_id": "a"}, [estimate("s1"), estimate("s2")], Counts(n_error=1)
+    )
+    write_results(
+        run, "m", "t", {"ask_id": "b"}, [estimate("s3"), estimate("s1", 0.9)], {"n_error": 0}
+    )
     got = read_results(run, "m", "t")
     assert got is not None
     assert got.estimates == (estimate("s1", 0.9), estimate("s2"), estimate("s3"))
@@ -79,12 +83,19 @@ def test_json_is_strict(tmp_path: Path) -> None:
         n=int(np.int64(2)),
         bounds=(0.0, math.inf),
     )
-    header = {"x": [np.float32(0.5), np.int64(3), np.array([1, 2])], "state": State.SCORED, "n": math.nan}
+    header = {
+        "x": [np.float32(0.5), np.int64(3), np.array([1, 2])],
+        "state": State.SCORED,
+        "n": math.nan,
+    }
     write_results(run, "m", "t", header, [odd], {})
     text = run.results_file("m", "t").read_text(encoding="utf-8")
     content = json.loads(text, parse_constant=lambda literal: pytest.fail(literal))
     assert content["header"] == {"x": [0.5, 3, [1, 2]], "state": "scored", "n": "NaN"}
-    assert (content["estimates"][0]["value"], content["estimates"][0]["ci_low"]) == ("NaN", "-Infinity")
+    assert (content["estimates"][0]["value"], content["estimates"][0]["ci_low"]) == (
+        "NaN",
+        "-Infinity",
+    )
     got = read_results(run, "m", "t")
     assert got is not None
     assert math.isnan(got.estimates[0].value or 0.0)
@@ -99,7 +110,10 @@ def test_json_is_strict(tmp_path: Path) -> None:
         ("[]", "no JSON object"),
         ('{"format_version": 1', "cannot be read"),
         ('{"format_version": 1, "header": {}, "counts": {}, "estimates": [NaN]}', "NaN is no JSON"),
-        ('{"format_version": 1, "header": {}, "counts": {}, "estimates": [{}]}', "KeyError: 'metric'"),
+        (
+            '{"format_version": 1, "header": {}, "counts": {}, "estimates": [{}]}',
+            "KeyError: 'metric'",
+        ),
         ("[" * 100_000, "cannot be read"),
     ],
 )
@@ -116,7 +130,18 @@ def test_files_that_are_not_ours_are_refused(tmp_path: Path, text: str, message:
 def test_records_round_trip(tmp_path: Path) -> None:
     run = Run(tmp_path)
     record = Record(
-        "m", "t:x", "0a1b2c", "gen", "complete", None, None, 10, 2, Counts(1, 2), ("a note",), (estimate("s"),)
+        "m",
+        "t:x",
+        "0a1b2c",
+        "gen",
+        "complete",
+        None,
+        None,
+        10,
+        2,
+        Counts(1, 2),
+        ("a note",),
+        (estimate("s"),),
     )
     write_record(run, record)
     assert read_record(run, "m", "t:x") == record
@@ -128,7 +153,8 @@ def test_records_round_trip(tmp_path: Path) -> None:
 def test_writers_of_results_wait_for_each_other(tmp_path: Path) -> None:
     run = Run(tmp_path)
     work = [
-        threading.Thread(target=write_results, args=(run, "m", "t", {}, [estimate(f"s{i}")], {})) for i in range(12)
+        threading.Thread(target=write_results, args=(run, "m", "t", {}, [estimate(f"s{i}")], {}))
+        for i in range(12)
     ]
     for thread in work:
         thread.start()
@@ -141,9 +167,17 @@ def test_writers_of_results_wait_for_each_other(tmp_path: Path) -> None:
 
 def test_statistics_merge_by_column_and_document(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    write_statistics(run, "m", "t", {"doc_id": ["a", "b"], "acc/c": [1, 0], "f1/label": ["x", None]})
-    assert read_statistics(run, "m", "t") == {"doc_id": ["a", "b"], "acc/c": [1, 0], "f1/label": ["x", None]}
-    write_statistics(run, "m", "t", {"doc_id": ["c", "b"], "acc/c": np.array([0.5, 1.0]), "none": [None, None]})
+    write_statistics(
+        run, "m", "t", {"doc_id": ["a", "b"], "acc/c": [1, 0], "f1/label": ["x", None]}
+    )
+    assert read_statistics(run, "m", "t") == {
+        "doc_id": ["a", "b"],
+        "acc/c": [1, 0],
+        "f1/label": ["x", None],
+    }
+    write_statistics(
+        run, "m", "t", {"doc_id": ["c", "b"], "acc/c": np.array([0.5, 1.0]), "none": [None, None]}
+    )
     assert read_statistics(run, "m", "t") == {
         "doc_id": ["c", "b", "a"],
         "acc/c": [0.5, 1.0, None],

@@ -121,7 +121,8 @@ def test_text_that_is_no_utf8_is_never_taken_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "junk", [b"PK\x03\x04 and more than eight bytes", b"\xff\xff\xff\xff\x10\x00\x00\x00" + b"j" * 90]
+    "junk",
+    [b"PK\x03\x04 and more than eight bytes", b"\xff\xff\xff\xff\x10\x00\x00\x00" + b"j" * 90],
 )
 def test_a_file_that_is_no_stream_is_refused(tmp_path: Path, junk: bytes) -> None:
     run = Run(tmp_path)

@@ -1,14 +1,16 @@
 """What every backend must do, as functions over a started backend. Not collected itself.
 
-A test file of a backend runs them all, in order (`close_twice` ends the backend, so it stands last):
+A test file of a backend runs them all, in order (`close_twice` ends the backend, so it stands
+last):
 
     @pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
     def test_contract(check, backend):      # a started backend, shared by the checks
         check(backend)
 
-`REQUESTS` holds every request the checks send, for backends that serve what was saved; `saved_replies()` are rows
-with which such a backend passes. A scripted server passes when its text depends on nothing but the messages and the
-seed, is English prose of some words, honours max_tokens, and refuses the prompt of `TOO_LONG`.
+`REQUESTS` holds every request the checks send, for backends that serve what was saved;
+`saved_replies()` are rows with which such a backend passes. A scripted server passes when its text
+depends on nothing but the messages and the seed, is English prose of some words, honours
+max_tokens, and refuses the prompt of `TOO_LONG`.
 """
 
 from __future__ import annotations
@@ -21,26 +23,46 @@ import pytest
 from evalrun.backends.base import Backend, answered, failed
 from evalrun.types import Generate, Kind, Message, Reply, Sampling, Status
 
-FACTS = ("engine", "engine_version", "dtype", "revision", "tokenizer", "chat_template", "is_deterministic")
+FACTS = (
+    "engine",
+    "engine_version",
+    "dtype",
+    "revision",
+    "tokenizer",
+    "chat_template",
+    "is_deterministic",
+)
 GREEDY = Sampling(max_tokens=12, temperature=0.0)
 DRAWN = Sampling(max_tokens=12, temperature=1.0)
 
 
 def ask(
-    doc_id: str, text: str, indices: tuple[int, ...] = (0,), sampling: Sampling = GREEDY, seed: int = 7
+    doc_id: str,
+    text: str,
+    indices: tuple[int, ...] = (0,),
+    sampling: Sampling = GREEDY,
+    seed: int = 7,
 ) -> Generate:
     """A request with one user turn."""
     return Generate(doc_id, (Message("user", text),), indices, sampling, seed)
 
 
-MANY = tuple(ask(f"many-{i}", f"Write one sentence about the number {i}.", seed=100 + i) for i in range(5))
+MANY = tuple(
+    ask(f"many-{i}", f"Write one sentence about the number {i}.", seed=100 + i) for i in range(5)
+)
 SAMPLES = ask("samples", "Tell me a short story.", (0, 1, 2, 3), DRAWN, seed=1000)
 SOME_SAMPLES = ask("samples", "Tell me a short story.", (1, 3), DRAWN, seed=1000)
 UNCUT = ask("uncut", "Describe the sea in one sentence.", sampling=replace(GREEDY, max_tokens=24))
 CUT = ask(
-    "cut", "Describe the sea in one sentence.", sampling=replace(GREEDY, max_tokens=24, stop=("e", "never said"))
+    "cut",
+    "Describe the sea in one sentence.",
+    sampling=replace(GREEDY, max_tokens=24, stop=("e", "never said")),
 )
-SHORT = ask("short", "Tell me everything about the ocean, at length.", sampling=replace(GREEDY, max_tokens=3))
+SHORT = ask(
+    "short",
+    "Tell me everything about the ocean, at length.",
+    sampling=replace(GREEDY, max_tokens=3),
+)
 TOO_LONG = ask("too-long", "word " * 60_000)
 REQUESTS = (*MANY, SAMPLES, UNCUT, CUT, SHORT, TOO_LONG)
 
@@ -50,7 +72,7 @@ def replies(backend: Backend, requests: Iterable[Generate]) -> dict[tuple[str, i
     asked = list(requests)
     rows: list[Reply] = []
     backend.run(asked, rows.append)
-    assert sorted(row.key for row in rows) == sorted(key for request in asked for key in request.keys())  # noqa: SIM118
+    assert sorted(row.key for row in rows) == sorted(key for request in asked for key in request)
     return {(row.doc_id, row.index): row for row in rows}
 
 
@@ -91,12 +113,19 @@ def samples_have_seeds(backend: Backend) -> None:
 
 
 def missing_samples_can_be_asked(backend: Backend) -> None:
-    """Indices with a gap (a resumed run) bring exactly those samples, with the seeds they always have."""
+    """Indices with a gap (a resumed run) bring exactly those samples, with the seeds they always
+    have.
+    """
     rows = replies(backend, [SOME_SAMPLES])
-    assert {key: row.seed for key, row in rows.items()} == {("samples", 1): 1001, ("samples", 3): 1003}
+    assert {key: row.seed for key, row in rows.items()} == {
+        ("samples", 1): 1001,
+        ("samples", 3): 1003,
+    }
     if backend.facts().get("is_deterministic") == "yes":
         whole = replies(backend, [SAMPLES])
-        assert {key: row.text for key, row in rows.items()} == {key: whole[key].text for key in rows}
+        assert {key: row.text for key, row in rows.items()} == {
+            key: whole[key].text for key in rows
+        }
 
 
 def stop_strings_cut(backend: Backend) -> None:
@@ -188,9 +217,15 @@ def saved_replies() -> list[Reply]:
 
 def _saved(request: Generate, index: int) -> Reply:
     base = Reply(
-        request.doc_id, Kind.GENERATE.value, index, seed=request.seed + index, started_s=1.0, ended_s=2.0,
-        prompt_tokens=9, completion_tokens=min(8, request.sampling.max_tokens),
-    )  # fmt: skip
+        request.doc_id,
+        Kind.GENERATE.value,
+        index,
+        seed=request.seed + index,
+        started_s=1.0,
+        ended_s=2.0,
+        prompt_tokens=9,
+        completion_tokens=min(8, request.sampling.max_tokens),
+    )
     if request.doc_id == "too-long":
         return failed(base, Status.ERROR, "prompt_too_long", "60,000 tokens; the limit is 2,048")
     finish = "length" if request.doc_id == "short" else "stop"

@@ -1,4 +1,6 @@
-"""Chat servers inside the test process: the mock server of mock_server.py, and one whose bytes a test writes."""
+"""Chat servers inside the test process: the mock server of mock_server.py, and one whose bytes a
+test writes.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from support import mock_server
-
 from evalrun import backends
 from evalrun.types import Generate, Message, ModelPlan, Reply, Sampling
+from support import mock_server
 
 PROMPT_LIMIT = 100_000
 
 Handler = Callable[[str, str, dict[str, str], bytes], AsyncIterator[bytes]]
-"""(method, path, headers, body) -> the bytes of the whole HTTP answer, piece by piece; the connection then closes."""
+"""(method, path, headers, body) -> the bytes of the whole HTTP answer, piece by piece; the
+connection then closes.
+"""
 
 
 def plan(url: str | None, **changes: Any) -> ModelPlan:
     """A model plan for a server, with quick retries in mind."""
-    return ModelPlan(**{"name": "m", "backend": "openai_chat", "base_url": url, "concurrency": 16, **changes})
+    return ModelPlan(
+        **{"name": "m", "backend": "openai_chat", "base_url": url, "concurrency": 16, **changes}
+    )
 
 
 @dataclass
@@ -77,7 +82,11 @@ async def _ended(server: asyncio.Server) -> None:
 @contextmanager
 def mock(faults: tuple[str, ...] = (), **options: Any) -> Iterator[Mock]:
     """The mock server with its options (`accuracy`, `style`, `strict`, ...) and faults."""
-    settings = {**mock_server.DEFAULTS, **options, "faults": [mock_server.parse_fault(fault) for fault in faults]}
+    settings = {
+        **mock_server.DEFAULTS,
+        **options,
+        "faults": [mock_server.parse_fault(fault) for fault in faults],
+    }
     state = mock_server.State(settings)
 
     async def factory() -> asyncio.Server:
@@ -97,7 +106,10 @@ def scripted(handler: Handler) -> Iterator[str]:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin1")
             first, *lines = head.split("\r\n")
             method, path, _ = first.split(" ", 2)
-            headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)}
+            headers = {
+                k.strip().lower(): v.strip()
+                for k, _, v in (line.partition(":") for line in lines if line)
+            }
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             async for piece in handler(method, path, headers, body):
                 writer.write(piece)
@@ -113,7 +125,10 @@ def scripted(handler: Handler) -> Iterator[str]:
 
 def http(status: int, body: bytes, kind: str = "application/json", extra: str = "") -> bytes:
     """A whole HTTP answer."""
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+    head = (
+        f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: "
+        f"{len(body)}\r\nConnection: close\r\n"
+    )
     return f"{head}{extra}\r\n".encode() + body
 
 
@@ -124,7 +139,9 @@ MODELS = http(200, b'{"object": "list", "data": [{"id": "m1"}]}')
 def answering(*pieces: bytes) -> Handler:
     """A server of one model that answers every chat request with these bytes."""
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if path == "/v1/models":
             yield MODELS
         elif not path.endswith("/completions"):
@@ -140,7 +157,9 @@ SAMPLING = Sampling(max_tokens=200, temperature=0.0)
 RIGHT = "Let us work it out step by step. The answer is 12."
 
 
-def ask(text: str, doc_id: str = "d", indices: tuple[int, ...] = (0,), sampling: Sampling = SAMPLING) -> Generate:
+def ask(
+    text: str, doc_id: str = "d", indices: tuple[int, ...] = (0,), sampling: Sampling = SAMPLING
+) -> Generate:
     return Generate(doc_id, (Message("user", text),), indices, sampling, 100)
 
 

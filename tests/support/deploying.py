@@ -1,4 +1,6 @@
-"""Shared by the tests of the server under test: a repository with a deploy.sh, weights, questions, a free port."""
+"""Shared by the tests of the server under test: a repository with a deploy.sh, weights,
+questions, a free port.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from support.workspace import ROOT
 
 SUPPORT = ROOT / "tests" / "support"
 TINY_SERVER = str(SUPPORT / "tiny_server.py")
-MOCK = f"{sys.executable} {SUPPORT / 'mock_server.py'} --max-seconds 120 --port $PORT --model $MODEL_PATH"
+MOCK = (
+    f"{sys.executable} {SUPPORT / 'mock_server.py'} --max-seconds 120 --port $PORT --model "
+    "$MODEL_PATH"
+)
 TINY = f"{sys.executable} {TINY_SERVER} $PORT"
 
 # At its first start, the script (and what it becomes by exec) is killed when rows lie on the disk.
@@ -75,12 +80,22 @@ class Deployment:
         return self.folder / "weights"
 
     def words(self, *more: str, samples: int | None = 2) -> list[str]:
-        """The words of a command that tests this server. samples=None: as many as the default says."""
+        """The words of a command that tests this server. samples=None: as many as the default
+        says.
+        """
         return [
-            "model=deploy", f"model.repo={self.repo}", f"model.weights={self.weights}", f"deploy.port={self.port}",
-            "deploy.stop_timeout_s=5", "deploy.ready_timeout_s=60", f"deploy.env.PORT={self.port}", "task=gsm8k",
-            f"dataset.path={self.folder / 'data.jsonl'}", *([f"num_return_sequences={samples}"] if samples else []), *more,
-        ]  # fmt: skip
+            "model=deploy",
+            f"model.repo={self.repo}",
+            f"model.weights={self.weights}",
+            f"deploy.port={self.port}",
+            "deploy.stop_timeout_s=5",
+            "deploy.ready_timeout_s=60",
+            f"deploy.env.PORT={self.port}",
+            "task=gsm8k",
+            f"dataset.path={self.folder / 'data.jsonl'}",
+            *([f"num_return_sequences={samples}"] if samples else []),
+            *more,
+        ]
 
     def write(self, script: str, ends: str = "\n", first: str = "#!/bin/sh") -> None:
         """deploy.sh, without the x bit."""
@@ -102,7 +117,10 @@ class Deployment:
 
 
 def make(folder: Path, n_questions: int = 4, marks: str = "[[pattern=10]]") -> Deployment:
-    """A deployment whose deploy.sh starts the mock server. Every first answer is right, every second one wrong."""
+    """A deployment whose deploy.sh starts the mock server.
+
+    Every first answer is right, every second one wrong.
+    """
     (folder / "repo").mkdir()
     (folder / "weights").mkdir()
     (folder / "weights" / "model.safetensors").write_bytes(b"w" * 1000)

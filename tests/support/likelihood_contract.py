@@ -1,4 +1,6 @@
-"""What every backend that tells log-probabilities must do, as functions over a started backend. Not collected itself.
+"""What every backend that tells log-probabilities must do, as functions over a started backend.
+
+Not collected itself.
 
 A test file of such a backend runs them all:
 
@@ -6,8 +8,9 @@ A test file of such a backend runs them all:
     def test_likelihood_contract(check, backend):      # a started backend, shared by the checks
         check(backend)
 
-`REQUESTS` holds every request the checks send; `saved_replies()` are rows with which a backend passes that serves what
-was saved. A scripted server passes when its log-probabilities depend on nothing but the tokens and lie below 0.
+`REQUESTS` holds every request the checks send; `saved_replies()` are rows with which a backend
+passes that serves what was saved. A scripted server passes when its log-probabilities depend on
+nothing but the tokens and lie below 0.
 """
 
 from __future__ import annotations
@@ -17,24 +20,35 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from support.backend_contract import MANY
-from support.backend_contract import saved_replies as saved_texts
 
 from evalrun.backends.base import Backend, failed
 from evalrun.types import Key, Kind, Loglikelihood, Message, Reply, Request, Rolling, Status
+from support.backend_contract import MANY
+from support.backend_contract import saved_replies as saved_texts
 
 NEAR = 1e-3  # nats: what another order may change in float32
 
 
-def choose(doc_id: str, question: str, choices: Iterable[str], is_single_token: bool = False) -> list[Loglikelihood]:
+def choose(
+    doc_id: str, question: str, choices: Iterable[str], is_single_token: bool = False
+) -> list[Loglikelihood]:
     """One request per choice, after one context."""
     messages = (Message("user", question),)
-    return [Loglikelihood(doc_id, i, messages, c, is_single_token=is_single_token) for i, c in enumerate(choices)]
+    return [
+        Loglikelihood(doc_id, i, messages, c, is_single_token=is_single_token)
+        for i, c in enumerate(choices)
+    ]
 
 
-LETTERS = choose("letters", "Two and two is\nA. three\nB. four\nC. five\nAnswer:", (" A", " B", " C"), True)
-WORDS = choose("words", "The capital of France is", (" Paris", " the city of Rome", " a large town in Spain"))
-AGAIN = choose("again", "The capital of France is", (" Paris", " the city of Rome", " a large town in Spain"))
+LETTERS = choose(
+    "letters", "Two and two is\nA. three\nB. four\nC. five\nAnswer:", (" A", " B", " C"), True
+)
+WORDS = choose(
+    "words", "The capital of France is", (" Paris", " the city of Rome", " a large town in Spain")
+)
+AGAIN = choose(
+    "again", "The capital of France is", (" Paris", " the city of Rome", " a large town in Spain")
+)
 BARE = [
     replace(WORDS[0], messages=(), is_conditioned=False),
     replace(WORDS[1], messages=(Message("user", "Answer:"),), is_conditioned=False),
@@ -42,10 +56,23 @@ BARE = [
 BLANK = [replace(request, doc_id="blank", messages=(Message("user", "The capital of France is "),),
                  continuation=request.continuation[1:]) for request in WORDS]  # fmt: skip
 EMPTY = Loglikelihood("empty", 0, WORDS[0].messages, "")
-TWO_TOKENS = Loglikelihood("two", 1, LETTERS[0].messages, " Paris is a large city", is_single_token=True)
+TWO_TOKENS = Loglikelihood(
+    "two", 1, LETTERS[0].messages, " Paris is a large city", is_single_token=True
+)
 TEXT = Rolling("text", "The cat sat on the mat. It was a sunny day.")
 NO_TEXT = Rolling("no-text", "")
-REQUESTS: tuple[Request, ...] = (*LETTERS, *WORDS, *AGAIN, *BARE, *BLANK, EMPTY, TWO_TOKENS, TEXT, NO_TEXT, MANY[0])
+REQUESTS: tuple[Request, ...] = (
+    *LETTERS,
+    *WORDS,
+    *AGAIN,
+    *BARE,
+    *BLANK,
+    EMPTY,
+    TWO_TOKENS,
+    TEXT,
+    NO_TEXT,
+    MANY[0],
+)
 
 
 def replies(backend: Backend, requests: Iterable[Request]) -> dict[Key, Reply]:
@@ -53,7 +80,7 @@ def replies(backend: Backend, requests: Iterable[Request]) -> dict[Key, Reply]:
     asked = list(requests)
     rows: list[Reply] = []
     backend.run(asked, rows.append)
-    assert sorted(row.key for row in rows) == sorted(key for request in asked for key in request.keys())  # noqa: SIM118
+    assert sorted(row.key for row in rows) == sorted(key for request in asked for key in request)
     return {row.key: row for row in rows}
 
 
@@ -71,11 +98,17 @@ def is_scored(row: Reply) -> bool:
     assert row.n_tokens is not None
     assert row.started_s is not None
     assert row.ended_s is not None
-    return row.logprob < 0 < row.n_tokens and row.is_greedy in (True, False) and 0 < row.started_s <= row.ended_s
+    return (
+        row.logprob < 0 < row.n_tokens
+        and row.is_greedy in (True, False)
+        and 0 < row.started_s <= row.ended_s
+    )
 
 
 def every_score_comes_once(backend: Backend) -> None:
-    """Choices and a whole text, each with its sum, its tokens and its times; in another order the same numbers."""
+    """Choices and a whole text, each with its sum, its tokens and its times; in another order
+    the same numbers.
+    """
     asked: list[Request] = [*WORDS, *LETTERS, TEXT]
     rows, turned = replies(backend, asked), replies(backend, reversed(asked))
     assert all(is_scored(row) for row in rows.values())
@@ -107,30 +140,48 @@ def letters_are_one_token(backend: Backend) -> None:
 def equal_requests_have_equal_values(backend: Backend) -> None:
     """Two documents that ask the same get the same."""
     rows = replies(backend, [*WORDS, *AGAIN])
-    assert [logprob(rows, r) for r in AGAIN] == pytest.approx([logprob(rows, r) for r in WORDS], abs=NEAR)
+    assert [logprob(rows, r) for r in AGAIN] == pytest.approx(
+        [logprob(rows, r) for r in WORDS], abs=NEAR
+    )
 
 
 def a_blank_at_the_border_is_scored(backend: Backend) -> None:
-    """A context that ends with a blank, and a choice without one, are scored like the other way round."""
+    """A context that ends with a blank, and a choice without one, are scored like the other way
+    round.
+    """
     rows = replies(backend, [*WORDS, *BLANK])
-    assert [logprob(rows, r) for r in BLANK] == pytest.approx([logprob(rows, r) for r in WORDS], abs=NEAR)
+    assert [logprob(rows, r) for r in BLANK] == pytest.approx(
+        [logprob(rows, r) for r in WORDS], abs=NEAR
+    )
 
 
 def unconditioned_is_another_kind(backend: Backend) -> None:
-    """The same choice without its question: another key, another number; no context at all is possible."""
+    """The same choice without its question: another key, another number; no context at all is
+    possible.
+    """
     rows = replies(backend, [*WORDS[:2], *BARE])
     assert all(is_scored(row) for row in rows.values())
-    assert all(row.kind == Kind.UNCONDITIONED for key, row in rows.items() if key[1] != Kind.LOGLIKELIHOOD)
+    assert all(
+        row.kind == Kind.UNCONDITIONED for key, row in rows.items() if key[1] != Kind.LOGLIKELIHOOD
+    )
     assert abs(logprob(rows, BARE[0]) - logprob(rows, WORDS[0])) > NEAR
     assert abs(logprob(rows, BARE[1]) - logprob(rows, WORDS[1])) > NEAR
 
 
 def what_cannot_be_scored_fails_alone(backend: Backend) -> None:
-    """An empty choice, a choice of several tokens where one is wanted, an empty text: rows that say why."""
+    """An empty choice, a choice of several tokens where one is wanted, an empty text: rows that
+    say why.
+    """
     rows = replies(backend, [WORDS[0], EMPTY, TWO_TOKENS, NO_TEXT, WORDS[1]])
     bad = {request: rows[request.keys()[0]] for request in (EMPTY, TWO_TOKENS, NO_TEXT)}
-    assert [row.error_type for row in bad.values()] == ["empty_continuation", "not_one_token", "empty_text"]
-    assert all((row.status, row.logprob, row.text) == (Status.ERROR, None, None) for row in bad.values())
+    assert [row.error_type for row in bad.values()] == [
+        "empty_continuation",
+        "not_one_token",
+        "empty_text",
+    ]
+    assert all(
+        (row.status, row.logprob, row.text) == (Status.ERROR, None, None) for row in bad.values()
+    )
     assert all(row.error_message for row in bad.values())
     assert "choice 1 (' Paris is a large city')" in str(bad[TWO_TOKENS].error_message)
     assert is_scored(rows[WORDS[0].keys()[0]])
@@ -181,7 +232,10 @@ def _saved(request: Loglikelihood | Rolling) -> Reply:
     row = Reply(doc_id, kind, index, turn, started_s=1.0, ended_s=2.0, prompt_tokens=9)
     if request in (EMPTY, NO_TEXT):
         return failed(
-            row, Status.ERROR, "empty_text" if request == NO_TEXT else "empty_continuation", "nothing to score"
+            row,
+            Status.ERROR,
+            "empty_text" if request == NO_TEXT else "empty_continuation",
+            "nothing to score",
         )
     if request == TWO_TOKENS:
         said = f"choice {index} ({TWO_TOKENS.continuation!r}) must be one token"
@@ -191,4 +245,6 @@ def _saved(request: Loglikelihood | Rolling) -> Reply:
     words = request.continuation.split()
     value = -1.0 - sum(map(len, words)) - (0.0 if request.is_conditioned else 2.5)
     value -= ord(words[0]) / 100 if len(words[0]) == 1 else 0.0  # letters differ
-    return replace(row, logprob=value, n_tokens=len(words), is_greedy=False, extra=json.dumps({"saved": True}))
+    return replace(
+        row, logprob=value, n_tokens=len(words), is_greedy=False, extra=json.dumps({"saved": True})
+    )

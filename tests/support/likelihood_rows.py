@@ -17,7 +17,8 @@ from support.workspace import ROOT
 CASES = ROOT / "tests" / "cases"
 FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
-# What a row says of its metric's parameters; all else in `params` is a fact of the metric that has that name.
+# What a row says of its metric's parameters; all else in `params` is a fact of the metric that has
+# that name.
 PARAMETERS = {
     "recall_at_k": ("k",),
     "mrr": ("length_normalization",),
@@ -62,18 +63,28 @@ def answer(sample: Mapping[str, Any], pad_id: int | None = None) -> Answer:
     tokens = sample.get("output_tokens", sample.get("choice_token_ids"))
     return Choices(
         logprobs=numbers(sample.get("logprobs", ())),
-        unconditioned=numbers(sample["unconditioned_logprobs"]) if "unconditioned_logprobs" in sample else None,
-        n_tokens=None if tokens is None else tuple(sum(token != pad_id for token in row) for row in tokens),
-        is_greedy=tuple(sample["argmax_logits_eq_gold"]) if "argmax_logits_eq_gold" in sample else None,
+        unconditioned=numbers(sample["unconditioned_logprobs"])
+        if "unconditioned_logprobs" in sample
+        else None,
+        n_tokens=None
+        if tokens is None
+        else tuple(sum(token != pad_id for token in row) for row in tokens),
+        is_greedy=tuple(sample["argmax_logits_eq_gold"])
+        if "argmax_logits_eq_gold" in sample
+        else None,
     )
 
 
 def matrix_of(metric: Metric, rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
     """Column name -> array."""
-    return {column.name: np.array([row[i] for row in rows]) for i, column in enumerate(metric.columns)}
+    return {
+        column.name: np.array([row[i] for row in rows]) for i, column in enumerate(metric.columns)
+    }
 
 
-def numbers_over(metric: Metric, docs: Sequence[Doc], answers: Sequence[Answer]) -> dict[str, float]:
+def numbers_over(
+    metric: Metric, docs: Sequence[Doc], answers: Sequence[Answer]
+) -> dict[str, float]:
     """Output name -> number, documents checked first. ValueError where one is refused."""
     for doc in docs:
         if reason := metric.check_doc(doc):
@@ -84,7 +95,11 @@ def numbers_over(metric: Metric, docs: Sequence[Doc], answers: Sequence[Answer])
 
 def value_of(row: Mapping[str, Any]) -> dict[str, float]:
     """Output name -> number, for one row of cases."""
-    params = {key: value for key, value in row["params"].items() if key in PARAMETERS.get(row["metric"], ())}
+    params = {
+        key: value
+        for key, value in row["params"].items()
+        if key in PARAMETERS.get(row["metric"], ())
+    }
     samples = row["inputs"].get("samples", [row["inputs"]])
     docs = [document(sample, f"d{i}") for i, sample in enumerate(samples)]
     answers = [answer(sample, row["params"].get("pad_id")) for sample in samples]
@@ -100,4 +115,6 @@ def check_row(row: Mapping[str, Any]) -> None:
         return
     wanted = expected if isinstance(expected, dict) else {row["metric"]: expected}
     near = {"abs": row.get("tol", 1e-9), "rel": row.get("rtol", 1e-9), "nan_ok": True}
-    assert value_of(row) == pytest.approx({name: float(number(value)) for name, value in wanted.items()}, **near)
+    assert value_of(row) == pytest.approx(
+        {name: float(number(value)) for name, value in wanted.items()}, **near
+    )

@@ -1,4 +1,6 @@
-"""The rows of the oracle, and how each reaches the package: a metric through evalrun.score, a function by its name."""
+"""The rows of the oracle, and how each reaches the package: a metric through evalrun.score, a
+function by its name.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,43 @@ DROPPED = {("llm_judge:parse_rating", "j13")}
 """A rating off the scale is missing, not a rating."""
 
 FACTS = {
-    *("aggregation", "average", "bootstrap_iters", "case", "corpus_level_fn", "group", "idf", "mean_over"),
-    *("multi_gold", "normalization", "pad_id", "precision", "scale", "single_token", "strip_prediction", "unit"),
+    *(
+        "aggregation",
+        "average",
+        "bootstrap_iters",
+        "case",
+        "corpus_level_fn",
+        "group",
+        "idf",
+        "mean_over",
+    ),
+    *(
+        "multi_gold",
+        "normalization",
+        "pad_id",
+        "precision",
+        "scale",
+        "single_token",
+        "strip_prediction",
+        "unit",
+    ),
 }
 """Parameters of rows that say what the metric is; it has no choice there."""
 
 FIXED = {
-    "copyright": {"tokenizer"}, "extractiveness": {"tokenizer"}, "maj_at_4_math": {"n", "normalizer"},
-    "maj_at_5": {"n", "strip"}, "maj_at_8": {"n", "strip"}, "maj_at_8_gsm8k": {"n", "normalizer"},
-    "rouge_t5": {"normalizer"}, "recall_at_1": {"k"}, "recall_at_2": {"k"}, "recall_at_1_single_token": {"k"},
-    "recall_at_2_single_token": {"k"}, "maj@n": {"k"},
-}  # fmt: skip
+    "copyright": {"tokenizer"},
+    "extractiveness": {"tokenizer"},
+    "maj_at_4_math": {"n", "normalizer"},
+    "maj_at_5": {"n", "strip"},
+    "maj_at_8": {"n", "strip"},
+    "maj_at_8_gsm8k": {"n", "normalizer"},
+    "rouge_t5": {"normalizer"},
+    "recall_at_1": {"k"},
+    "recall_at_2": {"k"},
+    "recall_at_1_single_token": {"k"},
+    "recall_at_2_single_token": {"k"},
+    "maj@n": {"k"},
+}
 """The same for one metric only."""
 
 NAMES = {"normalizer": "normalize"}
@@ -55,7 +83,9 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     return dict(found)
 
 
-FUNCTIONS: Registry[Callable[[dict[str, Any], dict[str, Any]], Any]] = Registry("function of the oracle")
+FUNCTIONS: Registry[Callable[[dict[str, Any], dict[str, Any]], Any]] = Registry(
+    "function of the oracle"
+)
 
 
 def value_of(row: Mapping[str, Any]) -> Any:
@@ -102,7 +132,9 @@ def _equal(got: Any, expected: Any, row: Mapping[str, Any]) -> bool:
         is_same = isinstance(got, Mapping) and got.keys() == expected.keys()
         return is_same and all(_equal(got[k], v, row) for k, v in expected.items())
     if isinstance(expected, list):
-        return len(got) == len(expected) and all(_equal(g, e, row) for g, e in zip(got, expected, strict=True))
+        return len(got) == len(expected) and all(
+            _equal(g, e, row) for g, e in zip(got, expected, strict=True)
+        )
     if expected in ("NaN", "Infinity", "-Infinity") and isinstance(got, float):
         return str(got) == {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}[expected]
     if isinstance(expected, str) or got is None or isinstance(got, str):
@@ -113,7 +145,7 @@ def _equal(got: Any, expected: Any, row: Mapping[str, Any]) -> bool:
     return math.isclose(got, float(expected), rel_tol=rtol, abs_tol=tol)
 
 
-# ---- functions --------------------------------------------------------------------------------------------------
+# ---- functions -----------------------------------------------------------------------------------
 
 
 @FUNCTIONS.named("bert_score:core")
@@ -133,7 +165,9 @@ def _rating(inputs: dict[str, Any], params: dict[str, Any]) -> Any:
 
 @FUNCTIONS.named("llm_judge:mean")
 def _mean_rating(inputs: dict[str, Any], params: dict[str, Any]) -> Any:
-    return ratings.mean_rating(None if score == params["missing_marker"] else score for score in inputs["scores"])
+    return ratings.mean_rating(
+        None if score == params["missing_marker"] else score for score in inputs["scores"]
+    )
 
 
 @FUNCTIONS.named("simpleqa_judge:parse")
@@ -167,7 +201,9 @@ def _bootstrap(inputs: dict[str, Any], params: dict[str, Any]) -> Any:
         return next(iter(evalrun.score(metric, population).values())).stderr
     if inputs["aggregation"] == "max":
         matrix = {"value": np.array(population, dtype=float)}
-        replicates = bootstrap.replicates_of_rows(matrix, lambda m: float(m["value"].max()), draws, seed)
+        replicates = bootstrap.replicates_of_rows(
+            matrix, lambda m: float(m["value"].max()), draws, seed
+        )
     else:
         formula = {"bpb": bits_of_sums, "ppl": perplexity_of_sums}[inputs["aggregation"]]
         sums = np.array([[each["logprobs"], each["weights"]] for each in population], dtype=float)
@@ -178,9 +214,14 @@ def _bootstrap(inputs: dict[str, Any], params: dict[str, Any]) -> Any:
 @FUNCTIONS.named("aisbench")
 def _aisbench(inputs: dict[str, Any], params: dict[str, Any]) -> Any:
     n = params["num_return_sequences"]
-    names = {key: naming.shown_name(key, {"k": n, "n": n}, is_service=True) for key in ("pass@k", "cons@k", "avg@n")}
+    names = {
+        key: naming.shown_name(key, {"k": n, "n": n}, is_service=True)
+        for key in ("pass@k", "cons@k", "avg@n")
+    }
     scores = {
-        shown: evalrun.score(key, inputs["samples"], **({"n": n} if key == "avg@n" else {"n": n, "k": n}))
+        shown: evalrun.score(
+            key, inputs["samples"], **({"n": n} if key == "avg@n" else {"n": n, "k": n})
+        )
         for key, shown in names.items()
     }
     return {shown: next(iter(found.values())).value for shown, found in scores.items()}
@@ -213,11 +254,15 @@ def _aggregate(inputs: dict[str, Any], params: dict[str, Any]) -> Any:
     found = {}
     for task, numbers in task_averages.aggregate(tasks).items():
         found[task] = {name: number.value for name, number in numbers.items()}
-        found[task] |= {f"{name}_stderr": e.stderr for name, e in numbers.items() if e.stderr is not None}
+        found[task] |= {
+            f"{name}_stderr": e.stderr for name, e in numbers.items() if e.stderr is not None
+        }
     return found["t|0"] if params["corpus_level_fn"] == "perplexity" else found
 
 
-def _members(metrics: dict[str, list[Any]], params: dict[str, Any]) -> dict[str, task_averages.Member]:
+def _members(
+    metrics: dict[str, list[Any]], params: dict[str, Any]
+) -> dict[str, task_averages.Member]:
     """Metric -> the number of a task from its documents' values."""
     found = {}
     for name, given in metrics.items():

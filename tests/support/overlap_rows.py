@@ -15,7 +15,9 @@ from support.workspace import ROOT
 
 ROWS = [
     json.loads(line)
-    for line in (ROOT / "tests" / "cases" / "oracle_overlap.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "tests" / "cases" / "oracle_overlap.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
 ]
 PARAMETERS = (
     "stemmer",
@@ -31,13 +33,19 @@ FACTS = {"extractiveness": ("tokenizer",), "copyright": ("tokenizer",)}
 
 def of(*metrics: str) -> list[Any]:
     """The rows of some metrics, as parameters of a test."""
-    return [pytest.param(row, id=f"{row['metric']}-{row['case_id']}") for row in ROWS if row["metric"] in metrics]
+    return [
+        pytest.param(row, id=f"{row['metric']}-{row['case_id']}")
+        for row in ROWS
+        if row["metric"] in metrics
+    ]
 
 
 def metric_of(row: Mapping[str, Any]) -> Metric:
     """The metric of a row, with the row's parameters."""
     known = set(PARAMETERS) - set(FACTS.get(row["metric"], ()))
-    return make_metric(row["metric"], {name: value for name, value in row["params"].items() if name in known})
+    return make_metric(
+        row["metric"], {name: value for name, value in row["params"].items() if name in known}
+    )
 
 
 def document(sample: Mapping[str, Any], doc_id: str = "d") -> Doc:
@@ -54,10 +62,13 @@ def statistics(metric: Metric, samples: Sequence[Mapping[str, Any]]) -> dict[str
     if metric.has_scorer:
         scorer = make_scorer(metric.scorer, None)
         verdicts = [
-            scorer.judge_batch([(doc, text) for text in s["preds"]]) for doc, s in zip(docs, samples, strict=True)
+            scorer.judge_batch([(doc, text) for text in s["preds"]])
+            for doc, s in zip(docs, samples, strict=True)
         ]
     rows = metric.score_batch(docs, answers, verdicts)
-    return {column.name: np.array([row[i] for row in rows]) for i, column in enumerate(metric.columns)}
+    return {
+        column.name: np.array([row[i] for row in rows]) for i, column in enumerate(metric.columns)
+    }
 
 
 def numbers(metric: Metric, samples: Sequence[Mapping[str, Any]]) -> dict[str, float]:

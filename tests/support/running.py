@@ -1,4 +1,6 @@
-"""Shared by the tests of stages, resuming and killing: rows of a run, real processes, tasks of one's own."""
+"""Shared by the tests of stages, resuming and killing: rows of a run, real processes, tasks of
+one's own.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +33,28 @@ def rows_of(run: Path, model: str = "replay", task: str = "gsm8k") -> list[Reply
     return predictions.read(Run(run), model, task).rows
 
 
-def verdicts_of(run: Path, model: str = "replay", task: str = "gsm8k") -> dict[str, dict[tuple[str, int], Verdict]]:
+def verdicts_of(
+    run: Path, model: str = "replay", task: str = "gsm8k"
+) -> dict[str, dict[tuple[str, int], Verdict]]:
     """Scorer signature -> (doc_id, index) -> verdict."""
     return verdicts.read_verdicts(Run(run), model, task)
 
 
-def asked_since(run: Path, since: float, model: str = "replay", task: str = "gsm8k") -> list[tuple[str, int]]:
+def asked_since(
+    run: Path, since: float, model: str = "replay", task: str = "gsm8k"
+) -> list[tuple[str, int]]:
     """(document, sample) of the rows that were asked after the time `since`."""
     return [
-        (r.doc_id, r.index) for r in rows_of(run, model, task) if r.started_s is not None and r.started_s >= since
+        (r.doc_id, r.index)
+        for r in rows_of(run, model, task)
+        if r.started_s is not None and r.started_s >= since
     ]
 
 
 def is_in_order(run: Path, n_docs: int, n: int) -> bool:
-    """Whether the final file holds every key once, in document order; no shard and no lock is left."""
+    """Whether the final file holds every key once, in document order; no shard and no lock is
+    left.
+    """
     folder = run / "predictions" / "replay"
     docs = predictions.read_file(folder / "gsm8k.arrow").rows
     first_seen = list(dict.fromkeys(r.doc_id for r in docs))
@@ -74,7 +84,9 @@ def header_of(run: Path, model: str = "replay", task: str = "gsm8k") -> dict[str
     return header
 
 
-def launch(words: Sequence[str], folder: Path, preexec: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+def launch(
+    words: Sequence[str], folder: Path, preexec: Callable[[], None] | None = None
+) -> subprocess.Popen[str]:
     """A real `evalrun` process in `folder`."""
     return subprocess.Popen(
         [sys.executable, "-m", "evalrun", *words],

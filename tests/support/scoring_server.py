@@ -1,4 +1,6 @@
-"""A server whose log-probabilities a test can compute: words are tokens, and their values follow a formula."""
+"""A server whose log-probabilities a test can compute: words are tokens, and their values follow
+a formula.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from support.chat_servers import MODELS, http, scripted
-
 from evalrun.backends.openai.chat import OpenaiChatBackend
 from evalrun.backends.openai.completions import OpenaiCompletionsBackend
 from evalrun.types import Loglikelihood, Message, ModelPlan, Reply, Request
+from support.chat_servers import MODELS, http, scripted
 
 WORD = re.compile(r" ?\w+|\s|[^\w\s]")
 BOS = 1
 VLLM = ("tokenize", "info", "ids", "prompt_logprobs", "token_ids")
 CACHE = """# TYPE vllm:cache_config_info gauge
-vllm:cache_config_info{{block_size="{}",cache_dtype="auto",enable_prefix_caching="True",engine="0"}} 1.0
+vllm:cache_config_info{{block_size="{}",enable_prefix_caching="True",engine="0"}} 1.0
 """
 FAVOURITES = (" B", " blue", " sky", " today", " is")
 
@@ -43,10 +44,12 @@ def favourite(prefix: list[int]) -> int:
 
 @dataclass
 class Toy:
-    """abilities: tokenize, info, ids (prompts of token ids), prompt_logprobs, echo, echo0, token_ids.
+    """abilities: tokenize, info, ids (prompts of token ids), prompt_logprobs, echo, echo0,
+    token_ids.
 
-    block_size: of its prefix cache, as /metrics tells; None: no such route. refused: tokens that no call may name.
-    bend: what the first `n_bent` scoring answers suffer (a status, or a key of `_bent`).
+    block_size: of its prefix cache, as /metrics tells; None: no such route. refused: tokens that no
+    call may name. bend: what the first `n_bent` scoring answers suffer (a status, or a key of
+    `_bent`).
     """
 
     abilities: set[str]
@@ -79,9 +82,13 @@ class Toy:
     def expected(self, ids: list[int], start: int) -> tuple[float, bool]:
         """(sum, greedy) of the tokens from `start` on."""
         places = range(start, len(ids))
-        return sum(logprob(ids[:p], ids[p]) for p in places), all(favourite(ids[:p]) == ids[p] for p in places)
+        return sum(logprob(ids[:p], ids[p]) for p in places), all(
+            favourite(ids[:p]) == ids[p] for p in places
+        )
 
-    async def handle(self, method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handle(
+        self, method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         """One HTTP answer."""
         if path == "/v1/models":
             yield MODELS
@@ -92,7 +99,9 @@ class Toy:
         asked = json.loads(body) if body else {}
         self.asked.append((path, asked))
         if path == "/tokenizer_info" and "info" in self.abilities:
-            yield http(200, json.dumps({"bos_token": "<s>", "eos_token": {"content": "<s>"}}).encode())
+            yield http(
+                200, json.dumps({"bos_token": "<s>", "eos_token": {"content": "<s>"}}).encode()
+            )
         elif path == "/tokenize" and "tokenize" in self.abilities:
             yield http(200, json.dumps(self._tokenized(asked)).encode())
         elif path in ("/v1/completions", "/v1/chat/completions"):
@@ -103,7 +112,9 @@ class Toy:
     def _tokenized(self, asked: dict[str, Any]) -> dict[str, Any]:
         if "messages" in asked:
             ids = [2, *self.tokens(asked["messages"][0]["content"]), 3]
-            ids += self.tokens(asked["messages"][1]["content"]) if len(asked["messages"]) > 1 else []
+            ids += (
+                self.tokens(asked["messages"][1]["content"]) if len(asked["messages"]) > 1 else []
+            )
         else:
             ids = self.tokens(asked["prompt"], asked["add_special_tokens"])
         return {"tokens": ids, "count": len(ids), "max_model_len": self.limit}
@@ -124,28 +135,45 @@ class Toy:
         elif "prompt_logprobs" in asked and "prompt_logprobs" in self.abilities:
             choice["prompt_logprobs"] = self._by_id(ids)
         elif "echo" in asked:
-            if not {"echo", "echo0"} & self.abilities or (asked["max_tokens"] == 0 and "echo0" not in self.abilities):
+            if not {"echo", "echo0"} & self.abilities or (
+                asked["max_tokens"] == 0 and "echo0" not in self.abilities
+            ):
                 return http(400, b'{"error": {"message": "echo is not supported with logprobs"}}')
             choice["logprobs"] = self._echo(ids, asked["max_tokens"])
         if self.n_bent > 0 and is_chat is False and "is_probe" not in asked:
             self.n_bent -= 1
             if self.bend in ("429", "500"):
-                return http(int(self.bend), b'{"error": {"message": "busy"}}', extra="Retry-After: 0.01\r\n")
+                return http(
+                    int(self.bend), b'{"error": {"message": "busy"}}', extra="Retry-After: 0.01\r\n"
+                )
             self._bent(choice)
-        return http(200, json.dumps({"choices": [choice], "usage": {"prompt_tokens": len(ids)}}).encode())
+        return http(
+            200, json.dumps({"choices": [choice], "usage": {"prompt_tokens": len(ids)}}).encode()
+        )
 
     def _by_id(self, ids: list[int]) -> list[Any]:
         rows: list[Any] = [None]
         for place in range(1, len(ids)):
             value = logprob(ids[:place], ids[place])
-            rows.append({str(favourite(ids[:place])): {"logprob": -0.01}, str(ids[place]): {"logprob": value}})
+            rows.append(
+                {
+                    str(favourite(ids[:place])): {"logprob": -0.01},
+                    str(ids[place]): {"logprob": value},
+                }
+            )
         return rows
 
     def _echo(self, ids: list[int], n_generated: int) -> dict[str, Any]:
         rows = self._by_id(ids)
         tokens = [self.text(token) for token in ids] + ["!"] * n_generated
-        values = [None if row is None else row[str(token)]["logprob"] for row, token in zip(rows, ids, strict=True)]
-        tops = [None if row is None else {self.text(int(t)): e["logprob"] for t, e in row.items()} for row in rows]
+        values = [
+            None if row is None else row[str(token)]["logprob"]
+            for row, token in zip(rows, ids, strict=True)
+        ]
+        tops = [
+            None if row is None else {self.text(int(t)): e["logprob"] for t, e in row.items()}
+            for row in rows
+        ]
         offsets = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
         return {
             "tokens": tokens,
@@ -195,7 +223,9 @@ def plan(url: str, backend: str = "openai_completions", **changes: Any) -> Model
     return ModelPlan(**{"name": "m", "backend": backend, "base_url": url, "retries": 2, **changes})
 
 
-def choice(doc_id: str, index: int, context: str, continuation: str, **changes: Any) -> Loglikelihood:
+def choice(
+    doc_id: str, index: int, context: str, continuation: str, **changes: Any
+) -> Loglikelihood:
     messages = (Message("user", context),) if context else ()
     return replace(Loglikelihood(doc_id, index, messages, continuation), **changes)
 
@@ -215,6 +245,13 @@ def expected(toy: Toy, request: Loglikelihood) -> tuple[float, bool, int, str | 
     context = request.messages[0].content.rstrip()
     text = request.messages[0].content + request.continuation
     whole, before = toy.tokens(text, True), toy.tokens(context, True)
-    start = next((i for i, (x, y) in enumerate(zip(whole, before, strict=False)) if x != y), len(before))
+    start = next(
+        (i for i, (x, y) in enumerate(zip(whole, before, strict=False)) if x != y), len(before)
+    )
     value, is_greedy = toy.expected(whole, start)
-    return value, is_greedy, len(whole) - start, None if start == len(before) else '{"spanning": true}'
+    return (
+        value,
+        is_greedy,
+        len(whole) - start,
+        None if start == len(before) else '{"spanning": true}',
+    )

@@ -1,7 +1,8 @@
 """Made rows for the tests of the store, and the golden file of row version 1.
 
-`python tests/store_cases.py` writes tests/cases/predictions_v1.arrow and .arrows from GOLDEN with the code at hand.
-They were written once, by the first version; a later version reads them and never writes them again.
+`python tests/store_cases.py` writes tests/cases/predictions_v1.arrow and .arrows from GOLDEN with
+the code at hand. They were written once, by the first version; a later version reads them and never
+writes them again.
 """
 
 from __future__ import annotations
@@ -21,16 +22,55 @@ META = {"ask_id": "a1b2c3", "content": '{"engine":"replay"}', "n": "2"}
 
 GOLDEN = [
     Reply(
-        "q1", "generate", 0, text="The answer is 4.", completion_tokens=5, finish_reason="stop", seed=7, attempts=1
+        "q1",
+        "generate",
+        0,
+        text="The answer is 4.",
+        completion_tokens=5,
+        finish_reason="stop",
+        seed=7,
+        attempts=1,
     ),
     Reply(
-        "q1", "generate", 1, text="4", reasoning="2+2", raw_text="<think>2+2</think>4", started_s=1.5, ended_s=2.25
+        "q1",
+        "generate",
+        1,
+        text="4",
+        reasoning="2+2",
+        raw_text="<think>2+2</think>4",
+        started_s=1.5,
+        ended_s=2.25,
     ),
-    Reply("q2", "generate", 0, status="error", error_type="http", error_message="500", http_status=500, attempts=5),
     Reply(
-        "q2", "generate", 1, status="truncated", text="Größe 数 \U0001f600\x00", token_ids=(1, 2, 3), extra='{"a":1}'
+        "q2",
+        "generate",
+        0,
+        status="error",
+        error_type="http",
+        error_message="500",
+        http_status=500,
+        attempts=5,
     ),
-    Reply("q3", "generate", 0, status="empty", text="", logprob=-0.5, n_tokens=0, is_greedy=False, token_ids=()),
+    Reply(
+        "q2",
+        "generate",
+        1,
+        status="truncated",
+        text="Größe 数 \U0001f600\x00",
+        token_ids=(1, 2, 3),
+        extra='{"a":1}',
+    ),
+    Reply(
+        "q3",
+        "generate",
+        0,
+        status="empty",
+        text="",
+        logprob=-0.5,
+        n_tokens=0,
+        is_greedy=False,
+        token_ids=(),
+    ),
     Reply("q3", "generate", 1, turn=1, status="timeout", prompt_tokens=2**40, first_token_s=1e-3),
 ]
 
@@ -98,7 +138,9 @@ def write_golden() -> None:
 
     for is_final, name in ((True, "predictions_v1.arrow"), (False, "predictions_v1.arrows")):
         with tempfile.TemporaryDirectory() as folder:
-            (CASES / name).write_bytes(stored(Run(Path(folder)), GOLDEN, is_final=is_final).read_bytes())
+            (CASES / name).write_bytes(
+                stored(Run(Path(folder)), GOLDEN, is_final=is_final).read_bytes()
+            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A chat server of few lines with one peculiarity: python tiny_server.py PORT [KIND].
 
-KIND: plain, no-chat (404), no-stream (JSON instead of events), names=A,B (what /v1/models lists), no-routes (neither
-/health nor /v1/models), chat-loading (the chat route says 503 for a second), refusing (400), health-late (503 for 1 s),
-hanging (the chat route never answers).
+KIND: plain, no-chat (404), no-stream (JSON instead of events), names=A,B (what /v1/models lists),
+no-routes (neither /health nor /v1/models), chat-loading (the chat route says 503 for a second),
+refusing (400), health-late (503 for 1 s), hanging (the chat route never answers).
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class Handler(BaseHTTPRequestHandler):
         elif "model" not in asked:
             self.say(422, {})
         elif KIND == "no-stream":
-            self.say(200, {"choices": [{"index": 0, "message": {"content": "5"}, "finish_reason": "stop"}]})
+            self.say(
+                200,
+                {"choices": [{"index": 0, "message": {"content": "5"}, "finish_reason": "stop"}]},
+            )
         else:
             choice = {"index": 0, "delta": {"content": "5"}, "finish_reason": "stop"}
             body = f"data: {json.dumps({'choices': [choice]})}\n\ndata: [DONE]\n\n"

@@ -1,4 +1,6 @@
-"""What tests share: the root of the checkout, commands that ran, small benchmarks on disk, results of a run."""
+"""What tests share: the root of the checkout, commands that ran, small benchmarks on disk,
+results of a run.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,20 @@ class Bench:
 
     def words(self, *more: str) -> list[str]:
         """The words of a command that asks the replay model all its questions."""
-        return ["model=replay", f"model.path={self.answers}", "task=gsm8k", f"dataset.path={self.data}", *more]
+        return [
+            "model=replay",
+            f"model.path={self.answers}",
+            "task=gsm8k",
+            f"dataset.path={self.data}",
+            *more,
+        ]
 
 
 def write_bench(folder: Path, flags: Sequence[str], name: str = "bench", **row: object) -> Bench:
-    """One question per entry of `flags`; the i-th sample of it is right where flags[q][i] is 1. Gold of q is q + 10."""
+    """One question per entry of `flags`; the i-th sample of it is right where flags[q][i] is 1.
+
+    Gold of q is q + 10.
+    """
     data, answers = folder / f"{name}.jsonl", folder / f"{name}.answers.jsonl"
     questions = [f"question {q} of {name}?" for q in range(len(flags))]
     with data.open("w") as file:

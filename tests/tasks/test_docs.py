@@ -20,7 +20,9 @@ from evalrun.types import DatasetPlan, Doc, FewshotPlan, Pairs
 
 CASES = {
     row["id"]: row
-    for row in map(json.loads, (ROOT / "tests" / "cases" / "data.jsonl").read_text("utf-8").strip().split("\n"))
+    for row in map(
+        json.loads, (ROOT / "tests" / "cases" / "data.jsonl").read_text("utf-8").strip().split("\n")
+    )
 }
 LETTER_COLUMNS = ("choices", ("A", "B", "C", "D", "E", "F"))
 
@@ -34,22 +36,34 @@ def docs_of(
     **dataset: Any,
 ) -> list[Doc]:
     plan = DatasetPlan("a.jsonl", columns=columns, **dataset)
-    return make_docs("t", subset, plan, Rows(rows, range(len(rows)), column_names(rows), "", "a.jsonl"), limit, extra)
+    return make_docs(
+        "t",
+        subset,
+        plan,
+        Rows(rows, range(len(rows)), column_names(rows), "", "a.jsonl"),
+        limit,
+        extra,
+    )
 
 
-# ---- public reports -------------------------------------------------------------------------------------------
+# ---- public reports ------------------------------------------------------------------------------
 
 
 def test_da010_the_number_of_options_is_the_rows_own() -> None:
     case = CASES["DA-010"]
-    docs = docs_of(case["input"]["rows"], (("query", "question"), ("gold", "answer"), LETTER_COLUMNS))
+    docs = docs_of(
+        case["input"]["rows"], (("query", "question"), ("gold", "answer"), LETTER_COLUMNS)
+    )
     assert [len(doc.choices) for doc in docs] == case["expected"]["n_choices"]
     assert [doc.gold[0] for doc in docs] == case["expected"]["gold_index"]
 
 
 def test_da012_forms_of_the_right_answer() -> None:
     case = CASES["DA-012"]
-    rows = [{"query": "q", "gold": gold, "choices": case["input"]["choices"]} for gold in case["input"]["golds"]]
+    rows = [
+        {"query": "q", "gold": gold, "choices": case["input"]["choices"]}
+        for gold in case["input"]["golds"]
+    ]
     docs = docs_of(rows, (("choices", "choices"),), index_base=case["input"]["index_base"])
     assert [doc.gold[0] for doc in docs] == case["expected"]["gold_index"]
     assert [doc.gold_texts for doc in docs] == [("green",)] * 4
@@ -59,7 +73,9 @@ def test_cf005_yaml_booleans_are_refused() -> None:
     import yaml
 
     data = yaml.safe_load(CASES["CF-005"]["input"]["yaml"])
-    with pytest.raises(Fault, match=r'choices holds the boolean true: .*Write the text in quotes: "yes"'):
+    with pytest.raises(
+        Fault, match=r'choices holds the boolean true: .*Write the text in quotes: "yes"'
+    ):
         check_choices(data["choices"], "choices")
     assert check_choices(["yes", "no"], "choices") == ("yes", "no")
     with pytest.raises(Fault, match=r"columns\.choices holds the boolean"):
@@ -80,7 +96,7 @@ def test_choices_that_are_no_list_of_texts(values: Any, expected: str) -> None:
         check_choices(values, "choices")
 
 
-# ---- the right answer -----------------------------------------------------------------------------------------
+# ---- the right answer ----------------------------------------------------------------------------
 
 RGB = ("red", "green", "blue")
 
@@ -115,13 +131,19 @@ RGB = ("red", "green", "blue")
 def test_gold_places(
     value: Any, choices: Sequence[str], form: str, base: int, places: tuple[int, ...] | None
 ) -> None:
-    assert list(gold_places(value, choices, form, base).values()) == ([] if places is None else [places])
+    assert list(gold_places(value, choices, form, base).values()) == (
+        [] if places is None else [places]
+    )
 
 
 def test_an_answer_with_two_readings_must_be_declared() -> None:
     rows = [{"query": "q", "gold": "1", "o": ["1", "2"]}]
     with pytest.raises(
-        Fault, match=r"'1' .*more than one way: as index option 2, as text option 1\. Declare dataset\.gold_form"
+        Fault,
+        match=(
+            r"'1' .*more than one way: as index option 2, as text option 1\. Declare "
+            r"dataset\.gold_form"
+        ),
     ):
         docs_of(rows, (("choices", "o"),))
     assert docs_of(rows, (("choices", "o"),), gold_form="text")[0].gold == (0,)
@@ -132,10 +154,15 @@ def test_an_answer_that_names_no_option_is_a_fault() -> None:
     rows = [{"query": "q", "gold": 0, "o": ["x"]}, {"query": "q", "gold": 5, "o": ["x", "y"]}]
     with pytest.raises(
         Fault,
-        match=r"row 2 of a\.jsonl: the answer 5 .* none of the 2 options \(x, y\)\. Allowed: an index from 0 to 1",
+        match=(
+            r"row 2 of a\.jsonl: the answer 5 .* none of the 2 options \(x, y\)\. Allowed: an "
+            r"index from 0 to 1"
+        ),
     ):
         docs_of(rows, (("choices", "o"),), gold_form="index")
-    with pytest.raises(Fault, match=r"There is no gold form 'idx' in dataset\.gold_form\. Did you mean 'index'\?"):
+    with pytest.raises(
+        Fault, match=r"There is no gold form 'idx' in dataset\.gold_form\. Did you mean 'index'\?"
+    ):
         docs_of(rows, (("choices", "o"),), gold_form="idx")
 
 
@@ -161,8 +188,14 @@ def test_gold_texts_without_options(value: Any, gold: tuple[str, ...]) -> None:
         ({"gold": []}, r"row 2 of a\.jsonl has no answer: .* reads \[\]"),
         ({"gold": ["a", None]}, r"has no answer"),
         ({"gold": float("nan")}, r"has no answer: .* reads nan"),
-        ({"gold": {"a": 1}}, r"row 2 of a\.jsonl: dataset\.columns\.gold reads \{'a': 1\}, which has no text form"),
-        ({"query": " \n"}, r"row 2 of a\.jsonl has no question: dataset\.columns\.query reads ' \\n'"),
+        (
+            {"gold": {"a": 1}},
+            r"row 2 of a\.jsonl: dataset\.columns\.gold reads \{'a': 1\}, which has no text form",
+        ),
+        (
+            {"query": " \n"},
+            r"row 2 of a\.jsonl has no question: dataset\.columns\.query reads ' \\n'",
+        ),
         ({"query": None}, r"has no question: .* reads null"),
         ({"query": ["a"]}, r"has no question"),
         ({"key": None}, r"row 2 of a\.jsonl has no id: dataset\.columns\.id reads null"),
@@ -177,11 +210,13 @@ def test_rows_that_cannot_be_asked(row: dict[str, Any], expected: str) -> None:
 
 
 def test_a_row_without_the_column() -> None:
-    with pytest.raises(Fault, match=r"row 2 of a\.jsonl has no answer: .* reads no such column in this row"):
+    with pytest.raises(
+        Fault, match=r"row 2 of a\.jsonl has no answer: .* reads no such column in this row"
+    ):
         docs_of([{"query": "q", "gold": "g"}, {"query": "q"}])
 
 
-# ---- columns --------------------------------------------------------------------------------------------------
+# ---- columns -------------------------------------------------------------------------------------
 
 
 def test_nested_columns_and_further_fields() -> None:
@@ -194,9 +229,26 @@ def test_nested_columns_and_further_fields() -> None:
         "level": {"n": 3},
         "Topic Name": "maths",
     }
-    columns = (("query", "in.text"), ("gold", "answers.text.1"), ("choices", "opts.t"), ("system", "sys"))
-    (doc,) = docs_of([row], (*columns, ("topic", "Topic Name")), extra=["level", "topic"], cluster="doc", subset="s")
-    assert (doc.query, doc.gold, doc.choices, doc.cluster, doc.system) == ("q", (1,), ("x", "y"), "7", "be brief")
+    columns = (
+        ("query", "in.text"),
+        ("gold", "answers.text.1"),
+        ("choices", "opts.t"),
+        ("system", "sys"),
+    )
+    (doc,) = docs_of(
+        [row],
+        (*columns, ("topic", "Topic Name")),
+        extra=["level", "topic"],
+        cluster="doc",
+        subset="s",
+    )
+    assert (doc.query, doc.gold, doc.choices, doc.cluster, doc.system) == (
+        "q",
+        (1,),
+        ("x", "y"),
+        "7",
+        "be brief",
+    )
     assert dict(doc.extra) == {"level": {"n": 3}, "topic": "maths"}
     assert (doc.subset, doc.row, doc.task) == ("s", 0, "t")
 
@@ -206,12 +258,16 @@ def test_nested_columns_and_further_fields() -> None:
     [
         (
             (("query", "qestion"),),
-            r"no column 'qestion' in a\.jsonl \(dataset\.columns\.query\)\. Did you mean 'question'\?",
+            r"no column 'qestion' in a\.jsonl \(dataset\.columns\.query\)\. Did you mean "
+            r"'question'\?",
         ),
         ((), r"no column 'query' in a\.jsonl \(dataset\.columns\.query\)"),
         ((("qery", "question"),), r"no field 'qery' in dataset\.columns\. Did you mean 'query'\?"),
         ((("query", 3),), r"dataset\.columns\.query=3 is not the name of a column"),
-        ((("query", "question"), ("choices", ("A", "G"))), r"no column 'G' .*dataset\.columns\.choices"),
+        (
+            (("query", "question"), ("choices", ("A", "G"))),
+            r"no column 'G' .*dataset\.columns\.choices",
+        ),
         (
             (("query", "question"), ("choices", "A")),
             r"columns\.choices reads 'x'\. Allowed: a column that holds a list",
@@ -224,13 +280,18 @@ def test_unknown_columns(columns: Pairs, expected: str) -> None:
 
 
 def test_two_cluster_columns_are_refused() -> None:
-    with pytest.raises(Fault, match=r"dataset\.cluster=a and dataset\.columns\.cluster=b name two columns"):
+    with pytest.raises(
+        Fault, match=r"dataset\.cluster=a and dataset\.columns\.cluster=b name two columns"
+    ):
         docs_of([{"query": "q", "gold": "g", "a": 1, "b": 2}], (("cluster", "b"),), cluster="a")
 
 
 def test_an_option_may_be_absent_at_the_end_only() -> None:
     columns = (("choices", ("A", "B", "C")),)
-    rows = [{"query": "q", "gold": "B", "A": "x", "B": "y", "C": ""}, {"query": "q", "gold": "A", "A": "x", "C": "z"}]
+    rows = [
+        {"query": "q", "gold": "B", "A": "x", "B": "y", "C": ""},
+        {"query": "q", "gold": "A", "A": "x", "C": "z"},
+    ]
     assert docs_of(rows, columns, limit=1)[0].choices == ("x", "y")
     with pytest.raises(Fault, match=r"row 2 of a\.jsonl: option 2 is absent, a later one is not"):
         docs_of(rows, columns)
@@ -251,7 +312,10 @@ def test_ids() -> None:
 def test_100k_rows_take_linear_time() -> None:
     took = []
     for size in (10_000, 100_000):
-        rows = [{"query": f"How many is {i}?", "gold": i % 4, "o": ["a", "b", "c", "d"]} for i in range(size)]
+        rows = [
+            {"query": f"How many is {i}?", "gold": i % 4, "o": ["a", "b", "c", "d"]}
+            for i in range(size)
+        ]
         start = time.process_time()
         docs = docs_of(rows, (("choices", "o"),))
         took.append(time.process_time() - start)
@@ -264,7 +328,7 @@ def test_letters() -> None:
     assert letters_of(28)[25:] == ("Z", "AA", "AB")
 
 
-# ---- few-shot examples ----------------------------------------------------------------------------------------
+# ---- few-shot examples ---------------------------------------------------------------------------
 
 
 def pool_of(n: int, prefix: str = "q") -> list[Doc]:
@@ -276,7 +340,9 @@ def test_da013_no_document_is_its_own_example(rule: str) -> None:
     case = CASES["DA-013"]["input"]
     docs = pool_of(case["rows"])
     chosen = choose(docs, docs, FewshotPlan(case["num_fewshot"], rule, seed=case["seed"]))
-    assert [doc.id in {e.id for e in examples} for doc, examples in zip(docs, chosen, strict=True)] == [False] * 3
+    assert [
+        doc.id in {e.id for e in examples} for doc, examples in zip(docs, chosen, strict=True)
+    ] == [False] * 3
     assert [len({e.id for e in examples}) for examples in chosen] == [2, 2, 2]
     assert with_examples(docs, chosen)[0].fewshot == tuple(e.id for e in chosen[0])
 
@@ -288,9 +354,12 @@ def test_equal_questions_of_another_pool_are_left_out() -> None:
         Doc("x", "t", 1, "Other?", ("2",)),
         Doc("c", "t", 2, "Third?", ("3",)),
     ]
-    assert [[e.id for e in examples] for examples in choose([doc], pool, FewshotPlan(2))] == [["x", "c"]]
+    assert [[e.id for e in examples] for examples in choose([doc], pool, FewshotPlan(2))] == [
+        ["x", "c"]
+    ]
     with pytest.raises(
-        Fault, match=r"fewshot\.n=3 .* document x of t can have 2: .*holds 3, and 1 of them ask the same"
+        Fault,
+        match=r"fewshot\.n=3 .* document x of t can have 2: .*holds 3, and 1 of them ask the same",
     ):
         choose([doc], pool, FewshotPlan(3, "random", split="train"))
 
@@ -303,19 +372,24 @@ def test_random_examples_depend_on_seed_and_document_alone() -> None:
     assert straight == turned
     assert len({tuple(e.id for e in examples) for examples in straight}) == 20
     assert choose(docs, pool, FewshotPlan(5, "random", seed=2)) != straight
-    assert all(len(set(examples)) == 50 for examples in choose(docs, pool, FewshotPlan(50, "random")))
+    assert all(
+        len(set(examples)) == 50 for examples in choose(docs, pool, FewshotPlan(50, "random"))
+    )
     counts = [0] * 50
     for examples in choose(pool_of(2000), pool, plan):
         for example in examples:
             counts[example.row] += 1
     assert sum(counts) == 10_000
-    assert all(140 < count < 260 for count in counts)  # 200 expected, 60 is more than four standard deviations
+    # 200 expected, 60 is more than four standard deviations
+    assert all(140 < count < 260 for count in counts)
 
 
 def test_fewshot_faults_and_none() -> None:
     docs = pool_of(2)
     assert choose(docs, [], FewshotPlan()) == [(), ()]
-    with pytest.raises(Fault, match=r"no few-shot rule 'frist' in fewshot\.rule\. Did you mean 'first'\?"):
+    with pytest.raises(
+        Fault, match=r"no few-shot rule 'frist' in fewshot\.rule\. Did you mean 'first'\?"
+    ):
         choose(docs, docs, FewshotPlan(1, "frist"))
     with pytest.raises(Fault, match=r"fewshot\.n=-1\. Allowed: 0"):
         choose(docs, docs, FewshotPlan(-1))
@@ -326,11 +400,17 @@ def test_where_examples_come_from() -> None:
     train = FewshotPlan(2, split="train")
     assert pool_dataset(hub, FewshotPlan(split="train")) is None
     assert pool_dataset(hub, FewshotPlan(2)) is None
-    assert pool_dataset(hub, train) == DatasetPlan("openai/gsm8k", "main", "train", "abc", (("gold", "answer"),))
+    assert pool_dataset(hub, train) == DatasetPlan(
+        "openai/gsm8k", "main", "train", "abc", (("gold", "answer"),)
+    )
     other = pool_dataset(hub, FewshotPlan(2, path="train.jsonl"))
     assert other == DatasetPlan("train.jsonl", "main", "test", None, (("gold", "answer"),))
     with pytest.raises(
-        Fault, match=r"fewshot\.split=train cannot be taken from dataset\.path=a\.jsonl, .*fewshot\.path=FILE"
+        Fault,
+        match=(
+            r"fewshot\.split=train cannot be taken from dataset\.path=a\.jsonl, "
+            r".*fewshot\.path=FILE"
+        ),
     ):
         pool_dataset(DatasetPlan("a.jsonl"), train)
 
@@ -338,9 +418,15 @@ def test_where_examples_come_from() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"query": "q", "gold": ""}, "row 1 of a.jsonl has an empty answer: dataset.columns.gold reads ''"),
+        (
+            {"query": "q", "gold": ""},
+            "row 1 of a.jsonl has an empty answer: dataset.columns.gold reads ''",
+        ),
         ({"query": "q", "gold": ["a", " "]}, "has an empty answer"),
-        ({"query": "q", "gold": 0, "o": ["", "B"]}, "has an empty option: dataset.columns.choices reads ''"),
+        (
+            {"query": "q", "gold": 0, "o": ["", "B"]},
+            "has an empty option: dataset.columns.choices reads ''",
+        ),
     ],
 )
 def test_empty_options_and_answers_are_refused(row: dict[str, Any], says: str) -> None:

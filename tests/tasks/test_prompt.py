@@ -23,12 +23,23 @@ from evalrun.tasks.rows import load_rows
 from evalrun.types import Cell, DatasetPlan, Doc, FewshotPlan, Message, PromptPlan, Sampling
 
 DOC = Doc(
-    "d", "t", 0, "What is {{ 1 }}<b>\x00\x1b?", (1,), ("red", "green"), "s", extra=(("level", 3), ("m", {"k": "v"}))
+    "d",
+    "t",
+    0,
+    "What is {{ 1 }}<b>\x00\x1b?",
+    (1,),
+    ("red", "green"),
+    "s",
+    extra=(("level", 3), ("m", {"k": "v"})),
 )
-EXAMPLE = Doc("e", "t", 1, "Example?", (0,), ("up", "down"), "s", extra=(("level", 1), ("m", {"k": "w"})))
+EXAMPLE = Doc(
+    "e", "t", 1, "Example?", (0,), ("up", "down"), "s", extra=(("level", 1), ("m", {"k": "w"}))
+)
 
 
-def text_of(template: str, answer: str = " {{ gold }}", doc: Doc = DOC, examples: tuple[Doc, ...] = ()) -> str:
+def text_of(
+    template: str, answer: str = " {{ gold }}", doc: Doc = DOC, examples: tuple[Doc, ...] = ()
+) -> str:
     (message,) = render(PromptPlan(template, answer), doc, examples, None)
     assert message.role == "user"
     return message.content
@@ -38,11 +49,18 @@ def text_of(template: str, answer: str = " {{ gold }}", doc: Doc = DOC, examples
     ("template", "expected"),
     [
         ("Q: {{ query }}\n", "Q: What is {{ 1 }}<b>\x00\x1b?\n"),
-        ("{% for c in choices %}{{ letters[loop.index0] }}) {{ c }}\n{% endfor %}", "A) red\nB) green\n"),
+        (
+            "{% for c in choices %}{{ letters[loop.index0] }}) {{ c }}\n{% endfor %}",
+            "A) red\nB) green\n",
+        ),
         ("{{ subset }} {{ level }} {{ m.k }} {{ m['k'] }}", "s 3 v v"),
         ("Cost is ${price} and $5 for {q}", "Cost is ${price} and $5 for {q}"),
         ("{{ choices | join(', ') }}{% if is_first %}!{% endif %}", "red, green!"),
-        (r"{{ 'a  b c' | regex_replace('\\s+', ' ') }} {{ level | regex_replace('(\\d)', '<\\1>') }}", "a b c <3>"),
+        (
+            r"{{ 'a  b c' | regex_replace('\\s+', ' ') }} {{ level | regex_replace('(\\d)', "
+            r"'<\\1>') }}",
+            "a b c <3>",
+        ),
     ],
 )
 def test_templates(template: str, expected: str) -> None:
@@ -59,11 +77,19 @@ def test_examples_stand_before_the_question() -> None:
     with pytest.raises(Fault, match=r"no name 'gold_letter' in prompt\.answer \(document o of t\)"):
         render(plan, DOC, (EXAMPLE, other), None)
     with pytest.raises(Fault, match=r"no name 'gold' in prompt\.answer \(document o of t\)"):
-        render(PromptPlan("{{ query }}", "{{ gold }}"), DOC, (Doc("o", "t", 2, "A page", ()),), None)
+        render(
+            PromptPlan("{{ query }}", "{{ gold }}"), DOC, (Doc("o", "t", 2, "A page", ()),), None
+        )
     plan = PromptPlan(plan.template, " {{ gold }}", separator=plan.separator)
     (message,) = render(plan, DOC, (EXAMPLE, other), None)
-    assert message.content == f"Choose.\nQ: Example?\nA: up\n--\nQ: Third?\nA: x\n--\nQ: {DOC.query}\nA:"
-    assert text_of("{{ query }}", "={{ gold_letter }}", examples=(EXAMPLE,)) == f"Example?=A\n\n{DOC.query}"
+    assert (
+        message.content
+        == f"Choose.\nQ: Example?\nA: up\n--\nQ: Third?\nA: x\n--\nQ: {DOC.query}\nA:"
+    )
+    assert (
+        text_of("{{ query }}", "={{ gold_letter }}", examples=(EXAMPLE,))
+        == f"Example?=A\n\n{DOC.query}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,18 +114,42 @@ def test_the_system_message(
     ("template", "answer", "expected"),
     [
         ("{{ qury }}", "", r"There is no name 'qury' in prompt\.template\. Did you mean 'query'\?"),
-        ("{{ query }}", "{{ golden }}", r"no name 'golden' in prompt\.answer\. Did you mean 'gold'\?"),
-        ("{{ query }} {{ levl }}", "", r"no name 'levl' in prompt\.template\. Did you mean 'level'\?"),
-        ("{{ query }} {{ gold }}", "", r"prompt\.template names 'gold': the question must not hold its answer"),
-        ("a\n{{ query", "", r"prompt\.template, line 2: unexpected end of template.*Allowed: a Jinja2 template"),
-        ("{{ query | uper }}", "", r"no filter 'uper' in prompt\.template, line 1\. Did you mean 'upper'\?"),
+        (
+            "{{ query }}",
+            "{{ golden }}",
+            r"no name 'golden' in prompt\.answer\. Did you mean 'gold'\?",
+        ),
+        (
+            "{{ query }} {{ levl }}",
+            "",
+            r"no name 'levl' in prompt\.template\. Did you mean 'level'\?",
+        ),
+        (
+            "{{ query }} {{ gold }}",
+            "",
+            r"prompt\.template names 'gold': the question must not hold its answer",
+        ),
+        (
+            "a\n{{ query",
+            "",
+            r"prompt\.template, line 2: unexpected end of template.*Allowed: a Jinja2 template",
+        ),
+        (
+            "{{ query | uper }}",
+            "",
+            r"no filter 'uper' in prompt\.template, line 1\. Did you mean 'upper'\?",
+        ),
         (
             "{% if query is strng %}{% endif %}",
             "",
             r"no test 'strng' in prompt\.template, line 1\. Did you mean 'string'\?",
         ),
         ("{{ choices | random }}", "", r"no filter 'random'"),
-        ("{% include 'x' %}", "", r"prompt\.template includes, imports or extends another template"),
+        (
+            "{% include 'x' %}",
+            "",
+            r"prompt\.template includes, imports or extends another template",
+        ),
         ("{{ lipsum() }}", "", r"no name 'lipsum' in prompt\.template"),
     ],
 )
@@ -109,7 +159,9 @@ def test_faults_of_templates_while_planning(template: str, answer: str, expected
 
 
 def test_names_that_are_columns() -> None:
-    plan = PromptPlan("{{ query }} {{ level }} {% set x = 1 %}{{ x }}{{ m.k }}", "{{ gold }} {{ why }}")
+    plan = PromptPlan(
+        "{{ query }} {{ level }} {% set x = 1 %}{{ x }}{{ m.k }}", "{{ gold }} {{ why }}"
+    )
     assert template_columns(plan) == ("level", "m", "why")
     check_template(plan, ["level", "m", "why", "other"])
 
@@ -127,8 +179,14 @@ def test_names_that_are_columns() -> None:
             "{{ query | regex_replace('(', '') }}",
             r"fails on document d of t: ValueError: regex_replace\('\(', ''\): ",
         ),
-        (r"{{ query | regex_replace('W', '\\4') }}", r"ValueError: regex_replace.*invalid group reference"),
-        ("{% if false %}x{% endif %} \n", r"prompt\.template gives an empty prompt for document d of t"),
+        (
+            r"{{ query | regex_replace('W', '\\4') }}",
+            r"ValueError: regex_replace.*invalid group reference",
+        ),
+        (
+            "{% if false %}x{% endif %} \n",
+            r"prompt\.template gives an empty prompt for document d of t",
+        ),
     ],
 )
 def test_faults_of_templates_on_a_document(template: str, expected: str) -> None:
@@ -136,20 +194,37 @@ def test_faults_of_templates_on_a_document(template: str, expected: str) -> None
         text_of(template)
 
 
-# ---- requests -------------------------------------------------------------------------------------------------
+# ---- requests ------------------------------------------------------------------------------------
 
 
 def cell() -> Cell:
     plan = PromptPlan("{{ query }}", "")
     return Cell(
-        "t", None, "a", (), "v", DatasetPlan("a.jsonl"), plan, FewshotPlan(), None, Sampling(8, 0.7), 3, None, ()
+        "t",
+        None,
+        "a",
+        (),
+        "v",
+        DatasetPlan("a.jsonl"),
+        plan,
+        FewshotPlan(),
+        None,
+        Sampling(8, 0.7),
+        3,
+        None,
+        (),
     )
 
 
 def test_requests_ask_for_what_is_missing_in_order() -> None:
     docs = [Doc(name, "t", i, name, ("g",)) for i, name in enumerate("zyx")]
     prompts = {doc.id: Asked((Message("user", doc.query),)) for doc in docs}
-    keys = [("x", "generate", 1, 0), ("z", "generate", 2, 0), ("z", "generate", 0, 0), ("x", "generate", 1, 0)]
+    keys = [
+        ("x", "generate", 1, 0),
+        ("z", "generate", 2, 0),
+        ("z", "generate", 0, 0),
+        ("x", "generate", 1, 0),
+    ]
     made = list(requests(docs, prompts, cell(), keys, lambda doc_id: ord(doc_id)))
     assert [(r.doc_id, r.indices, r.seed) for r in made] == [("z", (0, 2), 122), ("x", (1,), 120)]
     assert made[1].messages == (Message("user", "x"),)
@@ -161,9 +236,14 @@ def test_requests_ask_for_what_is_missing_in_order() -> None:
         requests(docs, prompts, cell(), [("x", "rolling", 0, 0)], ord)
 
 
-# ---- the tasks that come with evalrun -------------------------------------------------------------------------
+# ---- the tasks that come with evalrun ------------------------------------------------------------
 
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 def value_of(node: ast.AST) -> Fraction:
@@ -192,15 +272,27 @@ def test_demo_math_answers_are_right() -> None:
     assert len({row["question"] for row in rows}) == len(rows)
 
 
-WORDS = {"twenty": 20, "two": 2, "three": 3, "four": 4, "half": 2, "twice": 2, "another": 1, "percent": 100}
+WORDS = {
+    "twenty": 20,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "half": 2,
+    "twice": 2,
+    "another": 1,
+    "percent": 100,
+}
 
 
 def test_demo_math_questions_hold_the_numbers_of_their_expression() -> None:
     for row in demo_rows():
         question = row["question"].lower().replace(",", "")
-        there = {int(n) for n in re.findall(r"\d+", question)} | {n for word, n in WORDS.items() if word in question}
+        there = {int(n) for n in re.findall(r"\d+", question)} | {
+            n for word, n in WORDS.items() if word in question
+        }
         used = {int(n) for n in re.findall(r"\d+", row["expression"])}
-        assert used - there <= {2, 3}, row["id"]  # a perimeter doubles; "on average" divides by the three named
+        # a perimeter doubles; "on average" divides by the three named
+        assert used - there <= {2, 3}, row["id"]
 
 
 def task_config(name: str) -> tuple[dict[str, Any], DatasetPlan]:
@@ -215,7 +307,17 @@ def test_task_files(name: str) -> None:
     assert text.split("\n")[0] == f"# @package tasks.{name}"
     task, _ = task_config(name)
     assert task["defaults"] == ["/task_schema@_here_", {"/dataset": name}, "_self_"]
-    keys = {"dataset", "prompt", "fewshot", "extract", "sampling", "metrics", "description", "source", "defaults"}
+    keys = {
+        "dataset",
+        "prompt",
+        "fewshot",
+        "extract",
+        "sampling",
+        "metrics",
+        "description",
+        "source",
+        "defaults",
+    }
     assert set(task) <= keys
     assert task["extract"] == "number"
     assert task["metrics"] == {"accuracy": {}}
@@ -239,7 +341,10 @@ def test_demo_math_prompts() -> None:
     _, dataset = task_config("demo_math")
     zero, two = prompts_of("demo_math", dataset, 0), prompts_of("demo_math", dataset, 2)
     question = demo_rows()[0]["question"]
-    head = 'Solve the problem. Write the calculation, then a last line "Answer:" with the number alone.\n\n'
+    head = (
+        'Solve the problem. Write the calculation, then a last line "Answer:" with the number '
+        "alone.\n\n"
+    )
     assert zero[0] == f"{head}Problem: {question}"
     assert two[0].startswith(f"{head}Problem: Nadia")
     assert two[0].count("Answer: ") == 2
@@ -249,7 +354,10 @@ def test_demo_math_prompts() -> None:
 
 def test_gsm8k_from_a_local_file(tmp_path: Path) -> None:
     rows = [
-        {"question": f"How many is {i} and {i}?", "answer": f"{i}+{i}=<<{i}+{i}={2 * i}>>{2 * i}\n#### {2 * i}"}
+        {
+            "question": f"How many is {i} and {i}?",
+            "answer": f"{i}+{i}=<<{i}+{i}={2 * i}>>{2 * i}\n#### {2 * i}",
+        }
         for i in (1, 2, 3)
     ]
     path = tmp_path / "gsm8k.jsonl"
@@ -262,12 +370,15 @@ def test_gsm8k_from_a_local_file(tmp_path: Path) -> None:
     (zero, *_), (two, *_) = prompts_of("gsm8k", dataset, 0), prompts_of("gsm8k", dataset, 2)
     assert zero.endswith("\n\nQuestion: How many is 1 and 1?\nAnswer:")
     assert two.endswith(
-        f"Question: {docs[2].query}\nAnswer: {rows[2]['answer']}\n\nQuestion: {docs[0].query}\nAnswer:"
+        f"Question: {docs[2].query}\nAnswer: {rows[2]['answer']}\n\nQuestion: "
+        f"{docs[0].query}\nAnswer:"
     )
     assert two.count('End with a line "#### "') == 1
 
 
-@pytest.mark.skipif("EVALRUN_SHARED" not in os.environ, reason="needs the real GSM8K file (EVALRUN_SHARED)")
+@pytest.mark.skipif(
+    "EVALRUN_SHARED" not in os.environ, reason="needs the real GSM8K file (EVALRUN_SHARED)"
+)
 def test_the_real_gsm8k_file() -> None:
     path = Path(os.environ["EVALRUN_SHARED"]) / "data" / "gsm8k_test.jsonl"
     _, hub = task_config("gsm8k")

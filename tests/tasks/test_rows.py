@@ -26,7 +26,9 @@ from evalrun.types import DatasetPlan
 
 CASES = {
     row["id"]: row
-    for row in map(json.loads, (ROOT / "tests" / "cases" / "data.jsonl").read_text("utf-8").strip().split("\n"))
+    for row in map(
+        json.loads, (ROOT / "tests" / "cases" / "data.jsonl").read_text("utf-8").strip().split("\n")
+    )
 }
 
 
@@ -42,16 +44,20 @@ def read(folder: Path, name: str, content: str | bytes) -> list[dict[str, Any]]:
 
 
 def golds(folder: Path, name: str, content: str | bytes, query: str = "question") -> list[str]:
-    plan = DatasetPlan(written(folder, name, content), columns=(("query", query), ("gold", "answer")))
+    plan = DatasetPlan(
+        written(folder, name, content), columns=(("query", query), ("gold", "answer"))
+    )
     return [doc.gold_texts[0] for doc in make_docs("t", None, plan, load_rows(plan), None)]
 
 
-# ---- public reports -------------------------------------------------------------------------------------------
+# ---- public reports ------------------------------------------------------------------------------
 
 
 def test_da001_byte_order_mark(tmp_path: Path) -> None:
     case = CASES["DA-001"]
-    rows = load_rows(DatasetPlan(written(tmp_path, "a.csv", bytes.fromhex(case["input"]["bytes_hex"]))))
+    rows = load_rows(
+        DatasetPlan(written(tmp_path, "a.csv", bytes.fromhex(case["input"]["bytes_hex"])))
+    )
     assert list(rows.columns) == case["expected"]["columns"]
     assert rows.rows[0]["answer"] == "4"
     assert rows.rows[0]["question"] == "q1"
@@ -112,7 +118,7 @@ def test_da017_an_edited_file_is_read_again(tmp_path: Path) -> None:
     assert second.digest == hashlib.sha256(case["run2"].encode()).hexdigest()
 
 
-# ---- what files hold ------------------------------------------------------------------------------------------
+# ---- what files hold -----------------------------------------------------------------------------
 
 ROWS = [{"q": "a", "answer": "007"}, {"q": 'b, \n"c"', "answer": "NA"}]
 CSV = 'q,answer\r\na,007\r\n\r\n"b, \n""c""",NA\r\n'
@@ -128,7 +134,10 @@ CSV = 'q,answer\r\na,007\r\n\r\n"b, \n""c""",NA\r\n'
         ("a.json", json.dumps({"canary": "x", "examples": ROWS, "n": [1]})),
         ("a.csv", CSV),
         ("A.CSV", CSV),
-        ("a.tsv", CSV.replace(",answer", "\tanswer").replace(",007", "\t007").replace('",NA', '"\tNA')),
+        (
+            "a.tsv",
+            CSV.replace(",answer", "\tanswer").replace(",007", "\t007").replace('",NA', '"\tNA'),
+        ),
         ("a.csv.gz", gzip.compress(CSV.encode())),
         ("a.jsonl.gz", gzip.compress("\n".join(map(json.dumps, ROWS)).encode())),
     ],
@@ -158,7 +167,9 @@ def test_arrow_file_and_stream(tmp_path: Path) -> None:
 def test_parquet_keeps_its_types_and_ignores_folder_names(tmp_path: Path) -> None:
     folder = tmp_path / "answer=9"
     folder.mkdir()
-    pq.write_table(pa.Table.from_pylist([{"q": "a", "answer": 7, "tags": ["x"]}]), folder / "a.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([{"q": "a", "answer": 7, "tags": ["x"]}]), folder / "a.parquet"
+    )
     rows = load_rows(DatasetPlan(str(folder / "a.parquet")))
     assert list(rows.rows) == [{"q": "a", "answer": 7, "tags": ["x"]}]
     with pytest.raises(Fault, match=r"b\.parquet: not a whole, valid Parquet file"):
@@ -166,7 +177,9 @@ def test_parquet_keeps_its_types_and_ignores_folder_names(tmp_path: Path) -> Non
 
 
 def test_invalid_utf8_in_arrow_is_a_fault(tmp_path: Path) -> None:
-    bad = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
+    bad = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+    )
     table = pa.table({"q": bad})
     with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as writer:
         writer.write_table(table)
@@ -178,11 +191,23 @@ def test_invalid_utf8_in_arrow_is_a_fault(tmp_path: Path) -> None:
     ("name", "content", "expected"),
     [
         ("a.jsonl", '{"q":1}\n{"q":\n', r"a\.jsonl:2: not valid JSON: Expecting value"),
-        ("a.jsonl", '{"q":1}\n\n[1]\n', r"a\.jsonl:3: a row is an object \{\.\.\.\}; this is a list"),
+        (
+            "a.jsonl",
+            '{"q":1}\n\n[1]\n',
+            r"a\.jsonl:3: a row is an object \{\.\.\.\}; this is a list",
+        ),
         ("a.jsonl", '{"q":1,"q":2}', r"a\.jsonl:1: the key 'q' stands twice in one object"),
         ("a.jsonl", '{"a":1}\n{"q":"\\ud800"}', r"a\.jsonl:2: \\ud800 is half of a character"),
-        ("a.jsonl", b'{"a":1}\n{"q":"x\xff"}', r"a\.jsonl:2: byte 0xff \(byte 8 of the line\) is not UTF-8"),
-        ("a.jsonl", "\ufeff{}\n{}".encode("utf-16"), r"a\.jsonl:1: the file is UTF-16\. Allowed is UTF-8"),
+        (
+            "a.jsonl",
+            b'{"a":1}\n{"q":"x\xff"}',
+            r"a\.jsonl:2: byte 0xff \(byte 8 of the line\) is not UTF-8",
+        ),
+        (
+            "a.jsonl",
+            "\ufeff{}\n{}".encode("utf-16"),
+            r"a\.jsonl:1: the file is UTF-16\. Allowed is UTF-8",
+        ),
         ("a.jsonl", '{"q":' + "[" * 100_000, r"a\.jsonl:1: lists or objects are nested too deeply"),
         ("a.jsonl", '{"q":' + "9" * 5000 + "}", r"a\.jsonl:1: .*4300 digits"),
         ("a.json", '[{"q":1},\n{"q" 2}]', r"a\.json:2: not valid JSON: Expecting ':' delimiter"),
@@ -193,16 +218,26 @@ def test_invalid_utf8_in_arrow_is_a_fault(tmp_path: Path) -> None:
             r"several lists of objects: a, b\. Choose with dataset\.name=KEY",
         ),
         ("a.csv", "q,answer\na,1\nb\n", r"a\.csv:3: the row has 1 cells, the header has 2"),
-        ("a.csv", 'q,answer\n"a\nb",1\nb,2,3\n', r"a\.csv:4: the row has 3 cells, the header has 2"),
+        (
+            "a.csv",
+            'q,answer\n"a\nb",1\nb,2,3\n',
+            r"a\.csv:4: the row has 3 cells, the header has 2",
+        ),
         ("a.csv", 'q,answer\na,1\n"b,2\nc,3\n', r"a\.csv:3: not valid CSV: unexpected end of data"),
         ("a.csv", "q,q\na,1\n", r"a\.csv:1: the header names column 'q' twice"),
-        ("a.csv", b"\xef\xbb\xbfq,answer\na,\xe9\n", r"a\.csv:2: byte 0xe9 \(byte 3 of the line\) is not UTF-8"),
+        (
+            "a.csv",
+            b"\xef\xbb\xbfq,answer\na,\xe9\n",
+            r"a\.csv:2: byte 0xe9 \(byte 3 of the line\) is not UTF-8",
+        ),
         ("a.csv.gz", gzip.compress(CSV.encode())[:-9], r"not a whole gzip file"),
         ("a.csv.gz", "q,answer\n", r"not a whole gzip file"),
         ("a.arrow", "q,answer\n", r"a\.arrow: not a whole, valid Arrow IPC file"),
     ],
 )
-def test_bad_files_say_where(tmp_path: Path, name: str, content: str | bytes, expected: str) -> None:
+def test_bad_files_say_where(
+    tmp_path: Path, name: str, content: str | bytes, expected: str
+) -> None:
     with pytest.raises(Fault, match=expected):
         read(tmp_path, name, content)
 
@@ -216,7 +251,9 @@ def test_control_characters_and_huge_cells_pass_untouched(tmp_path: Path) -> Non
 
 
 def test_100k_rows_take_linear_time(tmp_path: Path) -> None:
-    line = '{{"q": "How many is {0} and {0}?", "answer": "{0}", "meta": {{"level": {0}, "p": 0.50}}}}'
+    line = (
+        '{{"q": "How many is {0} and {0}?", "answer": "{0}", "meta": {{"level": {0}, "p": 0.50}}}}'
+    )
     took = []
     for size in (10_000, 100_000):
         path = written(tmp_path, "a.jsonl", "\n".join(line.format(i) for i in range(size)))
@@ -228,14 +265,27 @@ def test_100k_rows_take_linear_time(tmp_path: Path) -> None:
     assert took[1] < 0.5 + 30 * took[0]
 
 
-# ---- finding files --------------------------------------------------------------------------------------------
+# ---- finding files -------------------------------------------------------------------------------
 
 
 def test_what_is_local(tmp_path: Path) -> None:
     (tmp_path / "owner" / "data").mkdir(parents=True)
-    local = ("a.jsonl", "owner/a.csv.gz", "./x", "~/x", "/x", "package:demo_math.jsonl", "owner/data", "x.ARROW")
+    local = (
+        "a.jsonl",
+        "owner/a.csv.gz",
+        "./x",
+        "~/x",
+        "/x",
+        "package:demo_math.jsonl",
+        "owner/data",
+        "x.ARROW",
+    )
     assert [path for path in local if not is_local(path, tmp_path)] == []
-    assert [path for path in ("openai/gsm8k", "gsm8k", "a.parquet.gz", "v1.2") if is_local(path, tmp_path)] == []
+    assert [
+        path
+        for path in ("openai/gsm8k", "gsm8k", "a.parquet.gz", "v1.2")
+        if is_local(path, tmp_path)
+    ] == []
     assert is_file("a.jsonl", tmp_path)
     assert not is_file("owner/data", tmp_path)
 
@@ -247,13 +297,19 @@ def test_relative_paths_start_at_the_base_folder(tmp_path: Path) -> None:
 
 def test_missing_files_name_the_nearest(tmp_path: Path) -> None:
     written(tmp_path, "questions.jsonl", "{}")
-    with pytest.raises(Fault, match=r"There is no file .*question\.jsonl.*Did you mean '.*/questions\.jsonl'\?"):
+    with pytest.raises(
+        Fault, match=r"There is no file .*question\.jsonl.*Did you mean '.*/questions\.jsonl'\?"
+    ):
         load_rows(DatasetPlan(str(tmp_path / "question.jsonl")))
-    with pytest.raises(Fault, match=rf"does not exist either\. The nearest folder that does is {tmp_path}\."):
+    with pytest.raises(
+        Fault, match=rf"does not exist either\. The nearest folder that does is {tmp_path}\."
+    ):
         load_rows(DatasetPlan(str(tmp_path / "no" / "such" / "a.jsonl")))
     with pytest.raises(Fault, match=r"has no suffix that says how to read it\. Allowed: \.jsonl"):
         load_rows(DatasetPlan(written(tmp_path, "table.xlsx", "x")))
-    with pytest.raises(Fault, match=r"no data file 'demo_maths\.jsonl'.*Did you mean 'demo_math\.jsonl'\?"):
+    with pytest.raises(
+        Fault, match=r"no data file 'demo_maths\.jsonl'.*Did you mean 'demo_math\.jsonl'\?"
+    ):
         load_rows(DatasetPlan("package:demo_maths.jsonl"))
 
 
@@ -263,7 +319,11 @@ def test_missing_files_name_the_nearest(tmp_path: Path) -> None:
         (["main/test.jsonl", "main/train.jsonl"], "train", ["main/train.jsonl"]),
         (["main/test-00000-of-00002.csv", "main/test-00001-of-00002.csv"], "test", ["a", "b"]),
         (["main/data/test-00000-of-00001.jsonl"], "test", ["x"]),
-        (["main/test/data-00000-of-00002.jsonl", "main/test/data-00001-of-00002.jsonl"], "test", ["x", "x"]),
+        (
+            ["main/test/data-00000-of-00002.jsonl", "main/test/data-00001-of-00002.jsonl"],
+            "test",
+            ["x", "x"],
+        ),
         (["main/tests.jsonl"], "test", r"no split 'test' in .*Did you mean 'tests\.jsonl'"),
         (["main/test.jsonl", "main/test.jsonl.gz"], "test", r"'test' is there more than once"),
         (["main/test.jsonl", "main/test.csv"], "test", r"'test' is there more than once"),
@@ -283,9 +343,12 @@ def test_folders(tmp_path: Path, files: list[str], split: str, expected: list[st
         assert [row["q"] for row in load_rows(plan).rows] == wanted
 
 
-# ---- filters --------------------------------------------------------------------------------------------------
+# ---- filters -------------------------------------------------------------------------------------
 
-MIXED = '{"k":1,"s":"x","m":{"a":"u"}}\n{"k":"1","s":"y","m":{"a":"v"}}\n{"k":2.0,"s":null}\n{"s":"z","k":true}\n'
+MIXED = (
+    '{"k":1,"s":"x","m":{"a":"u"}}\n{"k":"1","s":"y","m":{"a":"v"}}\n'
+    '{"k":2.0,"s":null}\n{"s":"z","k":true}\n'
+)
 
 
 @pytest.mark.parametrize(
@@ -310,14 +373,17 @@ def test_filter(tmp_path: Path, column: str, value: Any, kept: list[int]) -> Non
 def test_filter_faults(tmp_path: Path) -> None:
     path = written(tmp_path, "a.jsonl", MIXED)
     with pytest.raises(
-        Fault, match=r"dataset\.filter\.s='w' leaves none of the 4 rows .*Values there: 'x', 'y', 'z'"
+        Fault,
+        match=r"dataset\.filter\.s='w' leaves none of the 4 rows .*Values there: 'x', 'y', 'z'",
     ):
         load_rows(DatasetPlan(path, filter=(("s", "w"),)))
-    with pytest.raises(Fault, match=r"no column 'm\.b' in .* \(dataset\.filter\)\. Did you mean 'm\.a'\?"):
+    with pytest.raises(
+        Fault, match=r"no column 'm\.b' in .* \(dataset\.filter\)\. Did you mean 'm\.a'\?"
+    ):
         load_rows(DatasetPlan(path, filter=(("m.b", "w"),)))
 
 
-# ---- hub ------------------------------------------------------------------------------------------------------
+# ---- hub -----------------------------------------------------------------------------------------
 
 HUB = """
 import json, sys
@@ -345,12 +411,19 @@ def test_hub_data_through_datasets(tmp_path: Path) -> None:
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-c", HUB, str(folder)], env=env, capture_output=True, text=True, check=True
+        [sys.executable, "-c", HUB, str(folder)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found, no_split, unreachable = map(json.loads, done.stdout.splitlines())
     assert found == [ROWS, rows_module.digest_of(ROWS), ["q", "answer"]]
     assert no_split[0] == "Fault"
-    assert re.search(r"no such part .*split=tset.*Unknown split \"tset\"\. Should be one of \['test'\]", no_split[1])
+    assert re.search(
+        r"no such part .*split=tset.*Unknown split \"tset\"\. Should be one of \['test'\]",
+        no_split[1],
+    )
     assert unreachable[0] == "TaskFailure"
     assert re.search(r"could not be loaded.*nobody/nothing.*set dataset\.path=FILE", unreachable[1])
 
@@ -358,7 +431,8 @@ def test_hub_data_through_datasets(tmp_path: Path) -> None:
 def test_without_the_package_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        Fault, match=r"'openai/gsm8k' names a dataset of the hub, .*pip install datasets.*dataset\.path="
+        Fault,
+        match=r"'openai/gsm8k' names a dataset of the hub, .*pip install datasets.*dataset\.path=",
     ):
         load_rows(DatasetPlan("openai/gsm8k", "main"))
 
@@ -371,7 +445,8 @@ def test_a_failing_client_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     with pytest.raises(
-        TaskFailure, match=r"name=main, split=test, revision=None\): ConnectionError: no route to host\."
+        TaskFailure,
+        match=r"name=main, split=test, revision=None\): ConnectionError: no route to host\.",
     ):
         load_rows(DatasetPlan("openai/gsm8k", "main"))
 
@@ -379,10 +454,10 @@ def test_a_failing_client_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_reading_text_files_loads_nothing_heavy(tmp_path: Path) -> None:
     path = written(tmp_path, "a.jsonl", '{"q":"x"}')
     code = (
-        "import sys; from evalrun.tasks import rows, docs, fewshot, prompt; from evalrun.types import DatasetPlan; "
-        f"rows.load_rows(DatasetPlan({path!r})); "
-        "heavy = ('datasets', 'pyarrow', 'pandas', 'jinja2', 'torch', 'hydra', 'numpy'); "
-        "print([m for m in heavy if m in sys.modules])"
+        "import sys; from evalrun.tasks import rows, docs, fewshot, prompt; from evalrun.types "
+        f"import DatasetPlan; rows.load_rows(DatasetPlan({path!r})); heavy = ('datasets', "
+        "'pyarrow', 'pandas', 'jinja2', 'torch', 'hydra', 'numpy'); print([m for m in heavy if m "
+        "in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,6 @@
-"""Tasks that ask how likely something is: the space rule, contexts per choice, keys, and every task file in full."""
+"""Tasks that ask how likely something is: the space rule, contexts per choice, keys, and every
+task file in full.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,36 @@ from evalrun.types import (
     Sampling,
 )
 
-CASES = [json.loads(line) for line in (ROOT / "tests/cases/likelihood_tasks.jsonl").read_text("utf-8").splitlines()]
+CASES = [
+    json.loads(line)
+    for line in (ROOT / "tests/cases/likelihood_tasks.jsonl").read_text("utf-8").splitlines()
+]
 DOC = Doc("d", "t", 0, "2+2?", (1,), ("3", "4", "five"), "sums")
 OPEN = Doc("o", "t", 1, "The sky is", ("blue", "grey"))
 
 
-def cell_of(template: str, kinds: Sequence[str] = ("loglikelihood",), n: int = 1, **more: Any) -> Cell:
-    plan, data = PromptPlan(template, more.pop("answer", " {{ gold }}"), **more), DatasetPlan("a.jsonl")
+def cell_of(
+    template: str, kinds: Sequence[str] = ("loglikelihood",), n: int = 1, **more: Any
+) -> Cell:
+    plan, data = (
+        PromptPlan(template, more.pop("answer", " {{ gold }}"), **more),
+        DatasetPlan("a.jsonl"),
+    )
     return Cell(
-        "t", None, "a", (), "v", data, plan, FewshotPlan(), None, Sampling(8, 0.0), n, None, (), kinds=tuple(kinds)
+        "t",
+        None,
+        "a",
+        (),
+        "v",
+        data,
+        plan,
+        FewshotPlan(),
+        None,
+        Sampling(8, 0.0),
+        n,
+        None,
+        (),
+        kinds=tuple(kinds),
     )
 
 
@@ -51,17 +74,27 @@ def text_of(messages: Sequence[Message]) -> str:
     return "\n\n".join(message.content for message in messages)
 
 
-# ---- the space between context and continuation ---------------------------------------------------------------
+# ---- the space between context and continuation --------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("template", "continuation", "context", "scored"),
     [
-        ("Question: {{ query }}\nAnswer: ", "{{ choice }}", "Question: 2+2?\nAnswer:", (" 3", " 4", " five")),
+        (
+            "Question: {{ query }}\nAnswer: ",
+            "{{ choice }}",
+            "Question: 2+2?\nAnswer:",
+            (" 3", " 4", " five"),
+        ),
         ("Question: {{ query }}\nAnswer:", None, "Question: 2+2?\nAnswer:", (" 3", " 4", " five")),
         ("{{ query }} ", " {{ choice }}", "2+2?", ("  3", "  4", "  five")),
         ("{{ query }}\n\n", "{{ letter }}{{ index }}", "2+2?", ("\n\nA0", "\n\nB1", "\n\nC2")),
-        ("{{ query }}", "{{ choice }} of {{ subset }}", "2+2?", ("3 of sums", "4 of sums", "five of sums")),
+        (
+            "{{ query }}",
+            "{{ choice }} of {{ subset }}",
+            "2+2?",
+            ("3 of sums", "4 of sums", "five of sums"),
+        ),
         ("  ", "{{ choice }}", "", ("  3", "  4", "  five")),
     ],
 )
@@ -86,12 +119,21 @@ def test_moving_a_space_changes_no_text(context: str, continuation: str) -> None
 def test_examples_stand_in_the_context_as_in_a_prompt() -> None:
     example = Doc("e", "t", 5, "1+1?", (0,), ("2", "9"))
     cell = cell_of(
-        "Q: {{ query }}\nA: ", ("generate", "loglikelihood"), system="Be brief.", continuation="{{ choice }}"
+        "Q: {{ query }}\nA: ",
+        ("generate", "loglikelihood"),
+        system="Be brief.",
+        continuation="{{ choice }}",
     )
     doc = replace(DOC, fewshot=("e",))
     asked = prompt.asked(cell, doc, (example,), None)
-    assert asked.messages == (Message("system", "Be brief."), Message("user", "Q: 1+1?\nA:  2\n\nQ: 2+2?\nA: "))
-    assert asked.contexts == ((Message("system", "Be brief."), Message("user", "Q: 1+1?\nA:  2\n\nQ: 2+2?\nA:")),) * 3
+    assert asked.messages == (
+        Message("system", "Be brief."),
+        Message("user", "Q: 1+1?\nA:  2\n\nQ: 2+2?\nA: "),
+    )
+    assert (
+        asked.contexts
+        == ((Message("system", "Be brief."), Message("user", "Q: 1+1?\nA:  2\n\nQ: 2+2?\nA:")),) * 3
+    )
     assert all(each is asked.contexts[0] for each in asked.contexts)
     assert asked.continuations == (" 3", " 4", " five")
 
@@ -114,7 +156,9 @@ def test_a_context_of_its_own_for_each_choice() -> None:
         "Fill the gap. Snow is cold today\n\nIt is wet",
     ]
     assert shots.continuations == (" here", " here")
-    with pytest.raises(Fault, match="Document e of t has no gold, so it cannot stand as an example"):
+    with pytest.raises(
+        Fault, match="Document e of t has no gold, so it cannot stand as an example"
+    ):
         prompt.asked(cell, doc, (replace(example, gold=()),), None)
 
 
@@ -132,7 +176,9 @@ def test_an_empty_context_behind_examples_scores_the_separator() -> None:
 def test_a_document_without_choices_is_asked_for_its_golds() -> None:
     cell = cell_of("{{ query }}")
     assert prompt.asked(cell, OPEN, (), None).continuations == (" blue", " grey")
-    assert prompt.as_scored(cell.prompt, OPEN) == replace(OPEN, choices=(" blue", " grey"), gold=(0, 1))
+    assert prompt.as_scored(cell.prompt, OPEN) == replace(
+        OPEN, choices=(" blue", " grey"), gold=(0, 1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,9 +189,21 @@ def test_a_document_without_choices_is_asked_for_its_golds() -> None:
             DOC,
             r"prompt\.continuation gives an empty text for choice 2 \('4'\) of document d of t",
         ),
-        ({}, replace(OPEN, gold=()), "Document o of t has neither choices nor a gold, so there is nothing to score"),
-        ({"unconditioned": "Answer: "}, DOC, r"prompt\.unconditioned gives 'Answer: ' .* ends in white space"),
-        ({"continuation": "{{ choise }}"}, DOC, r"no name 'choise' in prompt\.continuation .*Did you mean 'choice'"),
+        (
+            {},
+            replace(OPEN, gold=()),
+            "Document o of t has neither choices nor a gold, so there is nothing to score",
+        ),
+        (
+            {"unconditioned": "Answer: "},
+            DOC,
+            r"prompt\.unconditioned gives 'Answer: ' .* ends in white space",
+        ),
+        (
+            {"continuation": "{{ choise }}"},
+            DOC,
+            r"no name 'choise' in prompt\.continuation .*Did you mean 'choice'",
+        ),
     ],
 )
 def test_faults_of_a_document(change: dict[str, str], doc: Doc, said: str) -> None:
@@ -157,11 +215,20 @@ def test_faults_of_a_document(change: dict[str, str], doc: Doc, said: str) -> No
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"continuation": "{{ gold }}"}, r"prompt\.continuation names 'gold': the question must not hold its answer"),
+        (
+            {"continuation": "{{ gold }}"},
+            r"prompt\.continuation names 'gold': the question must not hold its answer",
+        ),
         ({"context": "{{ choice }}{{ golds }}"}, r"prompt\.context names 'golds'"),
         ({"unconditioned": "{{ choice }}"}, r"There is no name 'choice' in prompt\.unconditioned"),
-        ({"context": "{{ letters }}{{ lettr }}"}, r"no name 'lettr' in prompt\.context\. Did you mean 'letter'"),
-        ({"continuation": "{{ choice | uper }}"}, r"no filter 'uper' in prompt\.continuation, line 1"),
+        (
+            {"context": "{{ letters }}{{ lettr }}"},
+            r"no name 'lettr' in prompt\.context\. Did you mean 'letter'",
+        ),
+        (
+            {"continuation": "{{ choice | uper }}"},
+            r"no filter 'uper' in prompt\.continuation, line 1",
+        ),
     ],
 )
 def test_faults_of_templates_while_planning(change: dict[str, str], said: str) -> None:
@@ -170,11 +237,13 @@ def test_faults_of_templates_while_planning(change: dict[str, str], said: str) -
 
 
 def test_columns_of_every_template_are_read() -> None:
-    plan = PromptPlan("{{ a }}", "{{ b }}", continuation="{{ c }}", context="{{ d }}", unconditioned="{{ e }}")
+    plan = PromptPlan(
+        "{{ a }}", "{{ b }}", continuation="{{ c }}", context="{{ d }}", unconditioned="{{ e }}"
+    )
     assert prompt.template_columns(plan) == ("a", "b", "c", "d", "e")
 
 
-# ---- keys and requests ----------------------------------------------------------------------------------------
+# ---- keys and requests ---------------------------------------------------------------------------
 
 KINDS = ("generate", "loglikelihood", "unconditioned", "rolling")
 
@@ -188,7 +257,9 @@ def test_keys_and_requests_of_all_kinds() -> None:
         ("generate", 0), ("generate", 1), ("loglikelihood", 0), ("loglikelihood", 1),
         ("unconditioned", 0), ("unconditioned", 1), ("rolling", 0),
     ]  # fmt: skip
-    made = list(prompt.requests(docs, asked, cell, reversed(keys), lambda _: 7, is_single_token=True))
+    made = list(
+        prompt.requests(docs, asked, cell, reversed(keys), lambda _: 7, is_single_token=True)
+    )
     assert list(chain.from_iterable(request.keys() for request in made)) == keys
     question, answer = (Message("user", "Q: 2+2?"),), (Message("user", "Answer:"),)
     assert made[:5] == [
@@ -201,12 +272,20 @@ def test_keys_and_requests_of_all_kinds() -> None:
     assert made[7] == Rolling("d", "Q: 2+2?")
     some = [("o", "loglikelihood", 1, 0), ("d", "rolling", 0, 0)]
     found = list(prompt.requests(docs, asked, cell, some, lambda _: 7))
-    assert found == [Rolling("d", "Q: 2+2?"), Loglikelihood("o", 1, (Message("user", "Q: The sky is"),), " grey")]
+    assert found == [
+        Rolling("d", "Q: 2+2?"),
+        Loglikelihood("o", 1, (Message("user", "Q: The sky is"),), " grey"),
+    ]
 
 
 @pytest.mark.parametrize(
     "key",
-    [("d", "loglikelihood", 3, 0), ("d", "rolling", 1, 0), ("d", "rolling", 0, 1), ("d", "rate", 0, 0)],
+    [
+        ("d", "loglikelihood", 3, 0),
+        ("d", "rolling", 1, 0),
+        ("d", "rolling", 0, 1),
+        ("d", "rate", 0, 0),
+    ],
 )
 def test_a_key_that_nothing_was_rendered_for_is_refused(key: tuple[str, str, int, int]) -> None:
     cell = cell_of("{{ query }}", KINDS)
@@ -215,22 +294,31 @@ def test_a_key_that_nothing_was_rendered_for_is_refused(key: tuple[str, str, int
 
 
 def test_only_what_the_kinds_need_is_rendered() -> None:
-    """A task of whole sentences may have no question at all; its generations could not be asked for."""
-    assert prompt.asked(cell_of("", context="", continuation="{{ choice }}"), DOC, (), None).messages == ()
+    """A task of whole sentences may have no question at all; its generations could not be asked
+    for.
+    """
+    assert (
+        prompt.asked(cell_of("", context="", continuation="{{ choice }}"), DOC, (), None).messages
+        == ()
+    )
     with pytest.raises(Fault, match="gives an empty prompt"):
         prompt.asked(cell_of("", ("generate",)), DOC, (), None)
     with pytest.raises(Fault, match=r"prompt\.template gives an empty text for document d of t"):
         prompt.asked(cell_of("", ("rolling",)), DOC, (), None)
-    whole = prompt.asked(cell_of(" {{ query }}\n", ("rolling",), system="unused"), DOC, (OPEN,), "unused")
+    whole = prompt.asked(
+        cell_of(" {{ query }}\n", ("rolling",), system="unused"), DOC, (OPEN,), "unused"
+    )
     assert whole == prompt.Asked(text=" 2+2?\n")
 
 
-# ---- the tasks that come with evalrun -------------------------------------------------------------------------
+# ---- the tasks that come with evalrun ------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Cell]]:
-    """A folder, and the cells of all these tasks, each with its dataset in a folder of the task's name."""
+    """A folder, and the cells of all these tasks, each with its dataset in a folder of the
+    task's name.
+    """
     folder = tmp_path_factory.mktemp("data")
     names = list(dict.fromkeys(case["task"] for case in CASES))
     paths = [f"tasks.{name}.dataset.path={folder / name}" for name in names]
@@ -252,10 +340,14 @@ def requests_of(cell: Cell) -> tuple[list[Doc], list[Request]]:
     pool_data = fewshot.pool_dataset(cell.dataset, cell.fewshot)
     pool = docs
     if pool_data is not None:
-        pool = make_docs(cell.name, cell.subset, pool_data, rows.load_rows(pool_data), None, columns)
+        pool = make_docs(
+            cell.name, cell.subset, pool_data, rows.load_rows(pool_data), None, columns
+        )
     chosen = fewshot.choose(docs, pool, cell.fewshot)
     docs = fewshot.with_examples(docs, chosen)
-    asked = {doc.id: prompt.asked(cell, doc, each, None) for doc, each in zip(docs, chosen, strict=True)}
+    asked = {
+        doc.id: prompt.asked(cell, doc, each, None) for doc, each in zip(docs, chosen, strict=True)
+    }
     keys = [key for doc in docs for key in prompt.keys_of(cell, doc)]
     return docs, list(prompt.requests(docs, asked, cell, keys, lambda _: 0))
 
@@ -285,7 +377,10 @@ def test_what_a_task_asks(case: dict[str, Any], planned: tuple[Path, dict[str, C
         ]
         assert [r.continuation for r in scored] == wanted["continuations"] * 2
         as_scored = prompt.as_scored(cell.prompt, doc)
-        assert (list(as_scored.choices), list(as_scored.gold)) == (wanted["continuations"], wanted["gold"])
+        assert (list(as_scored.choices), list(as_scored.gold)) == (
+            wanted["continuations"],
+            wanted["gold"],
+        )
 
 
 def test_every_likelihood_task_has_a_case(planned: tuple[Path, dict[str, Cell]]) -> None:
@@ -293,7 +388,11 @@ def test_every_likelihood_task_has_a_case(planned: tuple[Path, dict[str, Cell]])
     names = suite["defaults"][0]["override /task"]
     assert {*names, "mmlu_cloze"} == {case["task"] for case in CASES}
     subsets = [name.partition(":")[0] for name in planned[1]]
-    assert (subsets.count("mmlu"), subsets.count("mmlu_cloze"), subsets.count("blimp")) == (57, 57, 67)
+    assert (subsets.count("mmlu"), subsets.count("mmlu_cloze"), subsets.count("blimp")) == (
+        57,
+        57,
+        67,
+    )
 
 
 def task_files() -> dict[str, dict[str, Any]]:
@@ -304,13 +403,24 @@ def task_files() -> dict[str, dict[str, Any]]:
 def test_generative_variants_ask_the_same_questions() -> None:
     tasks = task_files()
     pairs = {name: task["generative"] for name, task in tasks.items() if "generative" in task}
-    assert set(pairs) >= {"mmlu", "arc_easy", "arc_challenge", "hellaswag", "piqa", "winogrande", "boolq", "lambada"}
+    assert set(pairs) >= {
+        "mmlu",
+        "arc_easy",
+        "arc_challenge",
+        "hellaswag",
+        "piqa",
+        "winogrande",
+        "boolq",
+        "lambada",
+    }
     for name, variant in pairs.items():
         assert tasks[variant]["defaults"][1] == tasks[name]["defaults"][1], name
         assert tasks[variant].get("subsets") == tasks[name].get("subsets"), name
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "conf/dataset").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "conf/dataset").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_data_of_the_hub_are_pinned(path: Path) -> None:
     data = yaml.safe_load(path.read_text("utf-8"))
     if not data["path"].startswith("package:"):
@@ -318,7 +428,7 @@ def test_data_of_the_hub_are_pinned(path: Path) -> None:
         assert len(data["revision"]) == 40
 
 
-# ---- prompts of lm-evaluation-harness 0.4.13 ------------------------------------------------------------------
+# ---- prompts of lm-evaluation-harness 0.4.13 -----------------------------------------------------
 
 SUMS = [
     {"question": "What is 2 + 3?", "choices": ["4", "5", "6", "7"], "answer": 1},
@@ -326,8 +436,8 @@ SUMS = [
     {"question": "What is 3 x 3?", "choices": ["9", "6", "33", "0"], "answer": 0},
 ]
 LETTERS = (
-    "What is 2 + 3?\nA. 4\nB. 5\nC. 6\nD. 7\nAnswer: B\n\nWhich number is even?\nA. 1\nB. 3\nC. 8\nD. 9\nAnswer: C\n\n"
-    "What is 3 x 3?\nA. 9\nB. 6\nC. 33\nD. 0\nAnswer:"
+    "What is 2 + 3?\nA. 4\nB. 5\nC. 6\nD. 7\nAnswer: B\n\nWhich number is even?\nA. 1\nB. 3\nC. "
+    "8\nD. 9\nAnswer: C\n\nWhat is 3 x 3?\nA. 9\nB. 6\nC. 33\nD. 0\nAnswer:"
 )
 TEXTS = (
     "Question: What is 2 + 3?\nAnswer: 5\n\nQuestion: Which number is even?\nAnswer: 8\n\n"
@@ -342,10 +452,19 @@ TEXTS = (
 def test_one_file_without_subsets_has_no_header(
     task: str, context: str, continuations: list[str], tmp_path: Path
 ) -> None:
-    """The harness's prompts where no subject is described; the examples are the file's own first rows."""
+    """The harness's prompts where no subject is described; the examples are the file's own first
+    rows.
+    """
     write_rows(tmp_path / "sums.jsonl", SUMS)
-    own = {"subsets": "[]", "fewshot.n": 2, "fewshot.split": "null", "dataset.path": tmp_path / "sums.jsonl"}
-    overrides = read(["model=smollm2", f"task={task}", *(f"tasks.{task}.{k}={v}" for k, v in own.items())]).overrides
+    own = {
+        "subsets": "[]",
+        "fewshot.n": 2,
+        "fewshot.split": "null",
+        "dataset.path": tmp_path / "sums.jsonl",
+    }
+    overrides = read(
+        ["model=smollm2", f"task={task}", *(f"tasks.{task}.{k}={v}" for k, v in own.items())]
+    ).overrides
     (cell,) = build(composed(overrides), overrides).cells
     docs, made = requests_of(cell)
     asked = [r for r in made if isinstance(r, Loglikelihood) and r.doc_id == docs[2].id]

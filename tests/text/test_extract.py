@@ -1,4 +1,6 @@
-"""Numbers in text: a table of texts, laws of the canonical form, hostile sizes, published verdicts."""
+"""Numbers in text: a table of texts, laws of the canonical form, hostile sizes, published
+verdicts.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,15 @@ def test_span_is_where_it_stands_in_the_original(text: str, span_text: str) -> N
 
 def test_all_numbers_of_a_text() -> None:
     text = plain("(1,2) and 1,234 of 5-3, 10% at 5:30 on 2024-05-03; x2 = -7/2")
-    assert [hit.canonical for hit in find_numbers(text)] == ["1", "2", "1234", "5", "3", "10", "-3.5"]
+    assert [hit.canonical for hit in find_numbers(text)] == [
+        "1",
+        "2",
+        "1234",
+        "5",
+        "3",
+        "10",
+        "-3.5",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +147,12 @@ def test_any_text_is_read_without_a_fault(text: str) -> None:
         assert 0 <= found.span[0] < found.span[1] <= len(text)
 
 
-@given(st.lists(st.sampled_from(["12", "-3", ", ", " - ", ")", "; ", " 1/2", "3rd ", "x", " 000"]), max_size=40))
+@given(
+    st.lists(
+        st.sampled_from(["12", "-3", ", ", " - ", ")", "; ", " 1/2", "3rd ", "x", " 000"]),
+        max_size=40,
+    )
+)
 def test_windows_change_nothing(parts: list[str]) -> None:
     text = "".join(parts)
     whole = extract._last_number(text)
@@ -150,9 +165,36 @@ def test_windows_change_nothing(parts: list[str]) -> None:
 
 
 HOSTILE = [
-    "1", "1,", "(1)", "111,", "111 ", "1/", "1.1", "1e", "1^", "1 - ", "- ", "-", " ", "(", "{", "a1", "=1 ", "½",
-    "\\boxed{", "\\frac{1}", "answer:", "answer is ", "A:\n", "####", "#### a\n", "#### 1. a\n", "1 1/", "$$", "1:30",
-]  # fmt: skip
+    "1",
+    "1,",
+    "(1)",
+    "111,",
+    "111 ",
+    "1/",
+    "1.1",
+    "1e",
+    "1^",
+    "1 - ",
+    "- ",
+    "-",
+    " ",
+    "(",
+    "{",
+    "a1",
+    "=1 ",
+    "½",
+    "\\boxed{",
+    "\\frac{1}",
+    "answer:",
+    "answer is ",
+    "A:\n",
+    "####",
+    "#### a\n",
+    "#### 1. a\n",
+    "1 1/",
+    "$$",
+    "1:30",
+]
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
@@ -200,8 +242,12 @@ def test_an_unknown_extractor_names_the_nearest() -> None:
 def test_published_gsm8k_verdicts(model: str) -> None:
     scorer = make_scorer(None, "number")
     data = shared("gsm8k_model_solutions.jsonl")
-    verdicts = scorer.judge_batch([(doc(row["ground_truth"]), row[model]["solution"]) for row in data])
-    wrong = [i for i, row in enumerate(data) if verdicts[i].value != float(row[model]["is_correct"])]
+    verdicts = scorer.judge_batch(
+        [(doc(row["ground_truth"]), row[model]["solution"]) for row in data]
+    )
+    wrong = [
+        i for i, row in enumerate(data) if verdicts[i].value != float(row[model]["is_correct"])
+    ]
     assert wrong == []
     assert round(sum(v.value or 0 for v in verdicts) / len(data), 6) == PUBLISHED[model]
 
@@ -211,5 +257,8 @@ def test_gsm8k_golds() -> None:
     for row in data:
         found = extract_number(row["answer"])
         assert found is not None
-        assert (found.text, found.rule) == (row["answer"].rsplit("#### ", 1)[1].replace(",", ""), "hashes")
+        assert (found.text, found.rule) == (
+            row["answer"].rsplit("#### ", 1)[1].replace(",", ""),
+            "hashes",
+        )
     assert len(data) == 1319

@@ -1,4 +1,6 @@
-"""The option letter of a text, the box and the program in it: published cases, Chinese forms, what must not count."""
+"""The option letter of a text, the box and the program in it: published cases, Chinese forms,
+what must not count.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from evalrun.text.letters import extract_letter
 from evalrun.types import Doc, State
 
 ROWS = [
-    json.loads(line) for line in (ROOT / "tests" / "cases" / "letters.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line)
+    for line in (ROOT / "tests" / "cases" / "letters.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
 ]
 
 
@@ -145,13 +150,20 @@ def test_long_texts_take_linear_time(piece: str) -> None:
 )
 def test_letter_scorer(gold: Any, choices: tuple[str, ...], text: str, value: float) -> None:
     doc = Doc(id="d", task="t", row=0, query="q", gold=gold, choices=choices)
-    for scorer in (make_scorer(None, "letter"), make_scorer("exact_match", "letter"), make_scorer("letter", None)):
+    for scorer in (
+        make_scorer(None, "letter"),
+        make_scorer("exact_match", "letter"),
+        make_scorer("letter", None),
+    ):
         assert scorer.check_doc(doc) is None
         assert scorer.judge_text(doc, text).value == value
 
 
 def test_letter_scorer_without_a_letter() -> None:
-    scorer, doc = make_scorer("letter", None), Doc(id="d7", task="t", row=0, query="q", gold=(1,), choices=("x", "y"))
+    scorer, doc = (
+        make_scorer("letter", None),
+        Doc(id="d7", task="t", row=0, query="q", gold=(1,), choices=("x", "y")),
+    )
     verdict = scorer.judge_text(doc, "Answer: C")
     assert (verdict.value, verdict.state, verdict.extracted) == (0.0, State.UNPARSED, None)
     bad = Doc(id="d7", task="t", row=0, query="q", gold=("purple",), choices=("x", "y"))
@@ -171,7 +183,11 @@ def test_letter_scorer_without_a_letter() -> None:
             "def add(a, b):\n    return a + b",
             "fence",
         ),
-        ("```python\ndef add(a, b):\n    return a + b\n```", "def add(a, b):\n    return a + b", "fence"),
+        (
+            "```python\ndef add(a, b):\n    return a + b\n```",
+            "def add(a, b):\n    return a + b",
+            "fence",
+        ),
         ("```\n\n```\n```py\nx = 1\n```\n```\ny\n```", "x = 1", "fence"),
         ("~~~c\nint x;\n~~~", "int x;", "fence"),
         ("```python\n    return 1\n\n", "    return 1", "open_fence"),
@@ -187,7 +203,12 @@ def test_programs(text: str, expected: str, rule: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("\\boxed{1} \\boxed{ {2} }", "{2}"), ("\\fbox{x\\}}", "x\\}"), ("\\boxed{1} \\boxed{2", "1"), ("none", None)],
+    [
+        ("\\boxed{1} \\boxed{ {2} }", "{2}"),
+        ("\\fbox{x\\}}", "x\\}"),
+        ("\\boxed{1} \\boxed{2", "1"),
+        ("none", None),
+    ],
 )
 def test_boxes(text: str, expected: str | None) -> None:
     found = extract_boxed(text)

@@ -1,4 +1,6 @@
-"""Normalisers: exact rules where the oracle's rows are silent, and the fast form against a plain one."""
+"""Normalisers: exact rules where the oracle's rows are silent, and the fast form against a plain
+one.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,10 @@ PIECES = [
 
 
 @given(
-    st.lists(st.sampled_from([*PIECES, " ", " ", "-", ".", ",", "\n", "\t", "_", "\x01", "\u00a0", "'"]), max_size=12)
+    st.lists(
+        st.sampled_from([*PIECES, " ", " ", "-", ".", ",", "\n", "\t", "_", "\x01", "\u00a0", "'"]),
+        max_size=12,
+    )
 )
 def test_helm_is_its_definition(pieces: list[str]) -> None:
     assert normalize("helm", "".join(pieces)) == by_words("".join(pieces))
@@ -124,7 +129,9 @@ def test_a_second_time_changes_nothing(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(NORMALIZERS))
-@pytest.mark.parametrize("piece", ["\\boxed{", "\\frac", "1", "<think>", "#### ", "{", "\\boxed ", "the ", "-"])
+@pytest.mark.parametrize(
+    "piece", ["\\boxed{", "\\frac", "1", "<think>", "#### ", "{", "\\boxed ", "the ", "-"]
+)
 def test_long_texts_take_linear_time(name: str, piece: str) -> None:
     started = time.process_time()
     normalize(name, piece * (200_000 // len(piece)))

@@ -1,4 +1,6 @@
-"""A real vLLM server that deploy.sh starts: whole, with evalrun killed in the middle, with the server killed."""
+"""A real vLLM server that deploy.sh starts: whole, with evalrun killed in the middle, with the
+server killed.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,15 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
 # A seeded request that is prefilled in chunks kills the CPU engine of vLLM 0.32: no chunks.
 OPTIONS = (
-    "--dtype float32 --max-model-len 1024 --no-enable-chunked-prefill --max-num-batched-tokens 1024 --enforce-eager"
+    "--dtype float32 --max-model-len 1024 --no-enable-chunked-prefill --max-num-batched-tokens "
+    "1024 --enforce-eager"
 )
 SCRIPT = f"""#!/bin/sh
 set -e
 echo "=== MODEL_PATH set to: $MODEL_PATH ==="
 export HF_HUB_OFFLINE=1
-exec python -m vllm.entrypoints.openai.api_server --model "$MODEL_PATH" --host 127.0.0.1 --port $PORT {OPTIONS}
+exec python -m vllm.entrypoints.openai.api_server --model "$MODEL_PATH" --host 127.0.0.1 \\
+    --port $PORT {OPTIONS}
 """
 N_ROWS = 80
 Evalrun = Callable[..., Any]  # tests/conftest.py: this folder has a conftest of its own
@@ -46,7 +50,9 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     made.weights.rmdir()
     made.weights.symlink_to(model)
     (made.repo / "deploy.sh").write_bytes(SCRIPT.encode())
-    questions = [f"Ann has {q} apples and buys {q + 2} more. How many apples has she?" for q in range(16)]
+    questions = [
+        f"Ann has {q} apples and buys {q + 2} more. How many apples has she?" for q in range(16)
+    ]
     rows = [{"question": text, "answer": f"#### {2 * q + 2}"} for q, text in enumerate(questions)]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return made
@@ -54,14 +60,20 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
 
 def words(deployment: Deployment, *more: str) -> list[str]:
     """16 questions, five short answers each."""
-    changed = ["deploy.ready_timeout_s=600", "deploy.stop_timeout_s=20", f"deploy.venv={sys.prefix}"]
+    changed = [
+        "deploy.ready_timeout_s=600",
+        "deploy.stop_timeout_s=20",
+        f"deploy.venv={sys.prefix}",
+    ]
     changed += ["model.max_tokens=6", "model.concurrency=8"]
     return deployment.words(*changed, *more, samples=None)
 
 
 def shown(run: Path) -> set[str]:
     """The numbers of the report by their shown names."""
-    return {estimate["display"] for estimate in json.loads(results_text(run, "deploy"))["estimates"]}
+    return {
+        estimate["display"] for estimate in json.loads(results_text(run, "deploy"))["estimates"]
+    }
 
 
 def n_done(deployment: Deployment) -> int:
@@ -92,9 +104,14 @@ def test_whole(evalrun: Evalrun, deployment: Deployment) -> None:
     packed = evalrun("pack", "latest")
     assert packed.code == 0, packed.err
     report, logs = packed.out.split()[-2:]
-    names = {name.split("/", 2)[1] for name in zipfile.ZipFile(deployment.folder / report).namelist()}
+    names = {
+        name.split("/", 2)[1] for name in zipfile.ZipFile(deployment.folder / report).namelist()
+    }
     assert {"configs", "logs", "predictions", "results", "summary"} <= names
-    assert any(name.endswith("logs/deploy.out") for name in zipfile.ZipFile(deployment.folder / logs).namelist())
+    assert any(
+        name.endswith("logs/deploy.out")
+        for name in zipfile.ZipFile(deployment.folder / logs).namelist()
+    )
 
 
 def test_evalrun_killed_then_the_server_killed(evalrun: Evalrun, deployment: Deployment) -> None:

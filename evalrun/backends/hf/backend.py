@@ -1,6 +1,7 @@
 """Backend `hf`: transformers on this machine.
 
-Texts are drawn in batches, left-padded, longest first, one generator per sample. Log-probabilities: `hf_likelihood`.
+Texts are drawn in batches, left-padded, longest first, one generator per sample. Log-probabilities:
+`hf_likelihood`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from itertools import groupby
 from typing import Any
 
 from evalrun.backends.base import Sink, answered, failed
-from evalrun.backends.hf.memory import FAULTS, Problem, free_bytes, free_memory, problem_of, row_bytes
+from evalrun.backends.hf.memory import (
+    FAULTS,
+    Problem,
+    free_bytes,
+    free_memory,
+    problem_of,
+    row_bytes,
+)
 from evalrun.backends.hf.scorer import HfScorer
 from evalrun.backends.local import loading, locate, prompts
 from evalrun.backends.loglikelihood import spans
@@ -39,9 +47,10 @@ class Row:
 class HfBackend:
     """Answers with a model that transformers loads (see `base.Backend`).
 
-    model.device: auto is the GPU if there is one, else the CPU. model.dtype: auto is the checkpoint's own on a GPU
-    and float32 on a CPU (16 rows at once: 95 tokens/s against 23 in bfloat16). model.engine: more arguments for
-    from_pretrained; prefix_sharing=false, which is ours, feeds every text of a log-likelihood whole.
+    model.device: auto is the GPU if there is one, else the CPU. model.dtype: auto is the
+    checkpoint's own on a GPU and float32 on a CPU (16 rows at once: 95 tokens/s against 23 in
+    bfloat16). model.engine: more arguments for from_pretrained; prefix_sharing=false, which is
+    ours, feeds every text of a log-likelihood whole.
     """
 
     def __init__(self, model: ModelPlan) -> None:
@@ -70,13 +79,19 @@ class HfBackend:
         self._most_rows = self.model.batch_size
 
     def render(self, request: Request) -> str:
-        """The prompt's text; of a log-likelihood the context, or the whole text. Needs the tokenizer only."""
+        """The prompt's text; of a log-likelihood the context, or the whole text.
+
+        Needs the tokenizer only.
+        """
         if isinstance(request, Generate):
             return self._rendering().prompt(request.messages).text
         return spans.shown(spans.context_chat(self.model, self._rendering().tokenizer), request)
 
     def facts(self) -> dict[str, str]:
-        """See `base.Backend.facts`; starts the engine. Floats depend on the batch: is_deterministic is "no"."""
+        """See `base.Backend.facts`; starts the engine.
+
+        Floats depend on the batch: is_deterministic is "no".
+        """
         self.start()
         if not self._facts:
             import transformers
@@ -94,7 +109,9 @@ class HfBackend:
         return dict(self._facts)
 
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
-        """Answer all requests, texts first; the rows of a forward pass or batch reach the sink when it ends."""
+        """Answer all requests, texts first; the rows of a forward pass or batch reach the sink
+        when it ends.
+        """
         self.start()
         texts, scored = spans.split(requests)
         self._draw(texts, sink)
@@ -116,8 +133,11 @@ class HfBackend:
 
     def _score(self, requests: list[spans.Scored], sink: Sink) -> None:
         if self._scorer is None or self._scorer.net is not self._net:
-            self._scorer = HfScorer(self._net, self.model.name, self.model.batch_size, is_sharing(self.model))
-        most = None if self._limit is None else self._limit + 1  # the last token is scored, but never fed
+            self._scorer = HfScorer(
+                self._net, self.model.name, self.model.batch_size, is_sharing(self.model)
+            )
+        # the last token is scored, but never fed
+        most = None if self._limit is None else self._limit + 1
         encoder = spans.Encoder(self.model, self._rendering().tokenizer, most)
         for board in spans.blocks(encoder, requests, sink, BLOCK_TOKENS):
             self._scorer.score(board.spans, board)
@@ -135,10 +155,13 @@ class HfBackend:
     def _rendering(self) -> prompts.Chat:
         if self._chat is None:
             loading.need("backend hf", ("torch", "transformers"), "evalrun[hf]")
-            # Threads that spin while they wait make a busy machine several times slower. Read when torch loads.
+            # Threads that spin while they wait make a busy machine several times slower. Read when
+            # torch loads.
             os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
             self._path = locate.locate(self.model)
-            self._chat = prompts.chat_for(self.model, loading.load_tokenizer(self.model, self._path))
+            self._chat = prompts.chat_for(
+                self.model, loading.load_tokenizer(self.model, self._path)
+            )
         return self._chat
 
     def _load(self) -> Any:
@@ -152,7 +175,9 @@ class HfBackend:
         dtype = self.model.dtype
         if dtype == "auto" and device.startswith("cpu"):
             dtype = "float32"
-        engine = {key: value for key, value in loading.plain(self.model.engine).items() if key != SHARING}
+        engine = {
+            key: value for key, value in loading.plain(self.model.engine).items() if key != SHARING
+        }
         try:
             net = AutoModelForCausalLM.from_pretrained(
                 self._path,
@@ -172,14 +197,18 @@ class HfBackend:
         def drawing(row: Row) -> str:
             return repr(replace(row.job.request.sampling, seed=0))
 
-        for _, group in groupby(sorted(rows, key=lambda row: (drawing(row), -row.job.n_tokens)), key=drawing):
+        for _, group in groupby(
+            sorted(rows, key=lambda row: (drawing(row), -row.job.n_tokens)), key=drawing
+        ):
             waiting = deque(group)
             while waiting:
                 size = self._rows_at_once(waiting[0])
                 yield [waiting.popleft() for _ in range(min(size, len(waiting)))]
 
     def _rows_at_once(self, longest: Row) -> int:
-        """model.batch_size (lowered where memory ran out), else what fits into a share of the free memory."""
+        """model.batch_size (lowered where memory ran out), else what fits into a share of the
+        free memory.
+        """
         if self._most_rows is not None:
             return self._most_rows
         tokens = longest.job.n_tokens + longest.job.request.sampling.max_tokens
@@ -189,7 +218,10 @@ class HfBackend:
         return max(1, min(fits, MOST_ROWS_CPU if is_cpu else MOST_ROWS_GPU))
 
     def _answers(self, batch: list[Row]) -> Iterator[Reply]:
-        """Replies to a batch. A fault is halved down to its row; a memory fault lowers the batch size for good."""
+        """Replies to a batch.
+
+        A fault is halved down to its row; a memory fault lowers the batch size for good.
+        """
         started = time.time()
         outcome = self._attempt(batch, started)
         if isinstance(outcome, list):
@@ -223,7 +255,10 @@ class HfBackend:
         width = max(row.job.n_tokens for row in batch)
         pads = [width - row.job.n_tokens for row in batch]
         filler = self._filler()
-        ids = [[filler] * pad + list(row.job.prompt.token_ids) for pad, row in zip(pads, batch, strict=True)]
+        ids = [
+            [filler] * pad + list(row.job.prompt.token_ids)
+            for pad, row in zip(pads, batch, strict=True)
+        ]
         device = self._net.device
         tokens = torch.tensor(ids, device=device)
         mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads], device=device)
@@ -242,14 +277,27 @@ class HfBackend:
                 stopping_criteria=[ends],
             )
         new = drawn[:, width:].tolist()
-        return [self._reply(row, new[i], ends.lengths[i], started, ends.finished_s[i]) for i, row in enumerate(batch)]
+        return [
+            self._reply(row, new[i], ends.lengths[i], started, ends.finished_s[i])
+            for i, row in enumerate(batch)
+        ]
 
-    def _reply(self, row: Row, ids: list[int], ended: int | None, started: float, at: float | None) -> Reply:
-        """The row of one sample. ended: tokens up to its end; None where max_tokens cut it."""
+    def _reply(
+        self, row: Row, ids: list[int], ended: int | None, started: float, at: float | None
+    ) -> Reply:
+        """The row of one sample.
+
+        Args:
+            ended: tokens up to its end; None where max_tokens cut it.
+        """
         ids = ids if ended is None else ids[:ended]
-        raw = self._rendering().tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        raw = self._rendering().tokenizer.decode(
+            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         return answered(
-            replace(row.reply, completion_tokens=len(ids), started_s=started, ended_s=at or time.time()),
+            replace(
+                row.reply, completion_tokens=len(ids), started_s=started, ended_s=at or time.time()
+            ),
             raw,
             stop=row.job.request.sampling.stop,
             is_open=row.job.prompt.is_open,
@@ -268,7 +316,10 @@ class HfBackend:
 
 
 def is_sharing(model: ModelPlan) -> bool:
-    """Whether prefixes may be shared: model.engine.prefix_sharing, true where it is not said. Fault: no truth value."""
+    """Whether prefixes may be shared: model.engine.prefix_sharing, true where it is not said.
+
+    Fault: no truth value.
+    """
     said = dict(model.engine).get(SHARING, True)
     if not isinstance(said, bool):
         raise Fault(f"model.engine.{SHARING} must be true or false; got {said!r}.")
@@ -276,16 +327,26 @@ def is_sharing(model: ModelPlan) -> bool:
 
 
 def take_generation_defaults(net: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """(what the model's generation_config says of top_k, min_p, repetition_penalty; its end tokens).
+    """(what the model's generation_config says of top_k, min_p, repetition_penalty; its end
+    tokens).
 
-    Takes everything that concerns drawing out of the model's configuration: `generate` would apply it a second time.
+    Takes everything that concerns drawing out of the model's configuration: `generate` would apply
+    it a second time.
     """
     config = copy.deepcopy(net.generation_config)
     said = config.to_diff_dict()
     names = ("top_k", "min_p", "repetition_penalty")
     defaults = {name: said[name] for name in names if said.get(name) is not None}
     ends = config.eos_token_id
-    for name in (*names, "temperature", "top_p", "typical_p", "max_length", "max_new_tokens", "num_beams"):
+    for name in (
+        *names,
+        "temperature",
+        "top_p",
+        "typical_p",
+        "max_length",
+        "max_new_tokens",
+        "num_beams",
+    ):
         setattr(config, name, None)
     config.do_sample, config.num_beams, config.num_return_sequences = False, 1, 1
     net.generation_config = config

@@ -26,8 +26,8 @@ class Line:
 def lines(spans: Sequence[Span], n_reads: int, is_whole: bool = False) -> deque[Line]:
     """One line per different text, longest first; spans of the same text are read from one line.
 
-    A line that reads more than `n_reads` positions becomes several, each fed only as far as it reads, unless
-    `is_whole`.
+    A line that reads more than `n_reads` positions becomes several, each fed only as far as it
+    reads, unless `is_whole`.
     """
     reads: dict[tuple[int, ...], dict[int, list[Read]]] = {}
     for number, span in enumerate(spans):
@@ -45,12 +45,16 @@ def lines(spans: Sequence[Span], n_reads: int, is_whole: bool = False) -> deque[
 
 
 def take(waiting: deque[Line], bounds: Bounds) -> list[Line]:
-    """Take the next lines that one forward pass may hold: padded to the longest, every place read in every row."""
+    """Take the next lines that one forward pass may hold: padded to the longest, every place
+    read in every row.
+    """
     batch = [waiting.popleft()]
     places = batch[0].places
     while waiting:
         n_rows, more = len(batch) + 1, places | waiting[0].places
-        is_too_much = n_rows * len(batch[0].ids) > bounds.n_tokens or n_rows * len(more) > bounds.n_reads
+        is_too_much = (
+            n_rows * len(batch[0].ids) > bounds.n_tokens or n_rows * len(more) > bounds.n_reads
+        )
         if is_too_much or (bounds.n_rows is not None and n_rows > bounds.n_rows):
             break
         places = more

@@ -1,4 +1,6 @@
-"""Memory and faults of a model that torch runs: what a batch takes, what is free, what went wrong."""
+"""Memory and faults of a model that torch runs: what a batch takes, what is free, what went
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,23 @@ def ran_out_of_memory(error: BaseException) -> bool:
     """True for torch's memory faults, on a GPU and (a plain RuntimeError there) on a CPU."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or any(said in str(error).lower() for said in NO_MEMORY)
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        said in str(error).lower() for said in NO_MEMORY
+    )
 
 
 def row_bytes(config: Any, item_bytes: int, tokens: int) -> int:
-    """Memory of one row of `tokens` tokens: keys and values of every layer, and float32 logits with their copies."""
+    """Memory of one row of `tokens` tokens: keys and values of every layer, and float32 logits
+    with their copies.
+    """
     text = config.get_text_config()
     heads = getattr(text, "num_attention_heads", 1) or 1
     kv_heads = getattr(text, "num_key_value_heads", None) or heads
     head = getattr(text, "head_dim", None) or text.hidden_size // heads
-    per_token = 2 * text.num_hidden_layers * kv_heads * head * item_bytes + 4 * text.hidden_size * item_bytes
+    per_token = (
+        2 * text.num_hidden_layers * kv_heads * head * item_bytes
+        + 4 * text.hidden_size * item_bytes
+    )
     return int(tokens * per_token + 6 * 4 * text.vocab_size)
 
 

@@ -1,8 +1,9 @@
 """Log-probabilities of spans by a model of transformers: what spans share is computed once.
 
-The tree of a block (`prefix_tree`) is worked off from its root: a path that many spans share is fed once and its keys
-and values are kept, also for the next block; what hangs below it is fed as one row under a mask that lets each token
-see its ancestors only, so there is no padding and no copy per choice. Logits are made for the read positions alone.
+The tree of a block (`prefix_tree`) is worked off from its root: a path that many spans share is fed
+once and its keys and values are kept, also for the next block; what hangs below it is fed as one
+row under a mask that lets each token see its ancestors only, so there is no padding and no copy per
+choice. Logits are made for the read positions alone.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from evalrun.backends.loglikelihood.prefix_tree import Bounds, Feed, Range, Read
 from evalrun.backends.loglikelihood.spans import Score, Span, shared_length
 
 MOST_TOKENS_CPU, MOST_TOKENS_GPU = 512, 4096  # of one forward pass
-LOGIT_BYTES_CPU, LOGIT_BYTES_GPU = 128 << 20, 1 << 30  # of the read positions of one forward pass, in float32
+# of the read positions of one forward pass, in float32
+LOGIT_BYTES_CPU, LOGIT_BYTES_GPU = 128 << 20, 1 << 30
 ROWS_AT_ONCE = 64  # whose logits are normalized in one step
-LENGTH_DEPENDENT = ("dynamic", "longrope")  # rotary positions that change with the length of the text
+# rotary positions that change with the length of the text
+LENGTH_DEPENDENT = ("dynamic", "longrope")
 PROBE_TOLERANCE = {"float32": 1e-3, "float64": 1e-3}
 ROUGH_TOLERANCE = 0.25  # of the other dtypes; a wrong mask or position is off by whole nats
 
@@ -56,7 +59,9 @@ class Tally:
             self._sums[read.span] += logprob
             self._greedy[read.span] &= is_best
             if self._left[read.span] == 0:
-                self._ledger.put(self._spans[read.span], Score(self._sums[read.span], self._greedy[read.span]))
+                self._ledger.put(
+                    self._spans[read.span], Score(self._sums[read.span], self._greedy[read.span])
+                )
 
     def fail(self, numbers: Iterable[int], problem: Problem) -> None:
         """These spans fail where they are not done."""
@@ -69,25 +74,31 @@ class Tally:
 class HfScorer:
     """Scores spans with one loaded model.
 
-    batch_size: how many different texts one forward pass may hold; None: as many as the bounds on tokens take.
-    has_sharing: False where the user turned sharing off. Whether the model bears it is found out at the first use.
+    batch_size: how many different texts one forward pass may hold; None: as many as the bounds on
+    tokens take. has_sharing: False where the user turned sharing off. Whether the model bears it is
+    found out at the first use.
     """
 
-    def __init__(self, net: Any, name: str, batch_size: int | None, has_sharing: bool = True) -> None:
+    def __init__(
+        self, net: Any, name: str, batch_size: int | None, has_sharing: bool = True
+    ) -> None:
         self.net = net
         self._name = name
         self._bounds = bounds_for(net, batch_size)
         names = inspect.signature(net.forward).parameters
         self._has_keep = "logits_to_keep" in names
-        self._cache_name = "cache" if "cache" in names else "past_key_values"  # the name before transformers 5.20
+        # the name before transformers 5.20
+        self._cache_name = "cache" if "cache" in names else "past_key_values"
         self._has_sharing = has_sharing
         self._is_checked = not has_sharing
         self._window = getattr(net.config.get_text_config(), "sliding_window", None)
         self._is_length_dependent = is_length_dependent(net.config.get_text_config())
         if self._is_length_dependent:
-            self._bounds = replace(self._bounds, n_rows=1)  # a row padded to a longer one would change
+            # a row padded to a longer one would change
+            self._bounds = replace(self._bounds, n_rows=1)
         self._path: tuple[int, ...] = ()
-        self._kept: list[tuple[Any, Any]] = []  # keys and values of each layer, for the tokens of the path
+        # keys and values of each layer, for the tokens of the path
+        self._kept: list[tuple[Any, Any]] = []
 
     def score(self, spans: Sequence[Span], ledger: Ledger) -> None:
         """Every span gets its score or its fault."""
@@ -95,23 +106,37 @@ class HfScorer:
             self._is_checked = True
             if reason := self._why_alone():
                 self._has_sharing = False
-                log.warning("model %s: prefixes are not shared, each text is fed whole: %s", self._name, reason)
+                log.warning(
+                    "model %s: prefixes are not shared, each text is fed whole: %s",
+                    self._name,
+                    reason,
+                )
         shared = [span for span in spans if self._has_sharing and not self._is_beyond_window(span)]
         if shared:
             self._score_shared(Tree(shared), ledger)
-        if alone := [span for span in spans if not self._has_sharing or self._is_beyond_window(span)]:
+        if alone := [
+            span for span in spans if not self._has_sharing or self._is_beyond_window(span)
+        ]:
             self._score_alone(alone, ledger)
 
     def _is_beyond_window(self, span: Span) -> bool:
-        """Whether a token would see less than all those before it: kept keys and values then do not fit."""
+        """Whether a token would see less than all those before it: kept keys and values then do
+        not fit.
+        """
         return self._window is not None and len(span.ids) - 1 > self._window
 
     def _why_alone(self) -> str | None:
-        """Why prefixes cannot be shared; None where they can. The last word has a try on made tokens."""
+        """Why prefixes cannot be shared; None where they can.
+
+        The last word has a try on made tokens.
+        """
         text = self.net.config.get_text_config()
         if getattr(self.net, "_is_stateful", False):
             return "it keeps a state in place of keys and values"
-        kinds = set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+        kinds = set(getattr(text, "layer_types", None) or ()) - {
+            "full_attention",
+            "sliding_attention",
+        }
         if kinds:
             return f"it has layers of the type {', '.join(sorted(kinds))}"
         if self._is_length_dependent:
@@ -119,11 +144,19 @@ class HfScorer:
         return None if self._is_equal_on_probe() else "its numbers would change"
 
     def _is_equal_on_probe(self) -> bool:
-        """Score some made spans in both ways: a chain that is kept, and branches below it in one pass."""
+        """Score some made spans in both ways: a chain that is kept, and branches below it in one
+        pass.
+        """
         size = self.net.config.get_text_config().vocab_size
         ids = [(7 * i * i + 31 * i + 5) % size for i in range(40)]
         trunk = ids[:6]
-        tails = (ids[6:8], ids[8:12], (*ids[8:10], ids[13]), ids[14:19], (*ids[14:17], ids[20], ids[21]))
+        tails = (
+            ids[6:8],
+            ids[8:12],
+            (*ids[8:10], ids[13]),
+            ids[14:19],
+            (*ids[14:17], ids[20], ids[21]),
+        )
         spans = [Span((*trunk, *tail), len(trunk) - 1) for tail in tails]
         one, other = _Probe(), _Probe()
         usual, self._bounds = self._bounds, Bounds(8, self._bounds.n_reads)
@@ -134,17 +167,22 @@ class HfScorer:
             self._bounds, self._path, self._kept = usual, (), []
         near = PROBE_TOLERANCE.get(str(self.net.dtype).removeprefix("torch."), ROUGH_TOLERANCE)
         return len(other.found) == len(spans) and all(
-            abs(other.found[span] - one.found.get(span, float("nan"))) <= near * span.n_scored for span in spans
+            abs(other.found[span] - one.found.get(span, float("nan"))) <= near * span.n_scored
+            for span in spans
         )
 
     def _score_shared(self, tree: Tree, ledger: Ledger) -> None:
-        """Work off the tree, leftmost part first; a part that fits is one pass, else its path is fed or it is cut."""
+        """Work off the tree, leftmost part first; a part that fits is one pass, else its path is
+        fed or it is cut.
+        """
         tally = Tally(tree.spans, ledger)
         waiting = [tree.whole]
         while waiting:
             part = waiting.pop()
             common = tree.n_shared(part)
-            known = shared_length(self._path, tree.texts[part.low][: min(common, tree.first_read(part))])
+            known = shared_length(
+                self._path, tree.texts[part.low][: min(common, tree.first_read(part))]
+            )
             part = Range(part.low, part.high, max(part.depth, known))
             if tree.n_tokens(part) == 0:
                 continue
@@ -157,19 +195,28 @@ class HfScorer:
                 waiting.extend(reversed(list(tree.children(part, self._bounds))))
                 continue
             if outcome is not None:
-                waiting.extend(reversed(self._retried(tree, part, outcome, tally, rest is not None)))
+                waiting.extend(
+                    reversed(self._retried(tree, part, outcome, tally, rest is not None))
+                )
             elif rest is not None:
                 waiting.append(rest)
 
     def _fed(self, tree: Tree, part: Range, end: int | None, tally: Tally) -> Problem | None:
-        """Feed a range, or up to `end` the chain that it shares, which then is the path. What went wrong, if anything."""
+        """Feed a range, or up to `end` the chain that it shares, which then is the path.
+
+        What went wrong, if anything.
+        """
         text = tree.texts[part.low]
         try:
             have = shared_length(self._path, text[: part.depth])
             while have < part.depth:  # another text's path was kept meanwhile
                 until = min(part.depth, have + self._bounds.chain)
                 chain = Feed(
-                    have, list(text[have:until]), list(range(have, until)), [until - have] * (until - have), []
+                    have,
+                    list(text[have:until]),
+                    list(range(have, until)),
+                    [until - have] * (until - have),
+                    [],
                 )
                 self._pass(chain, text[:until])
                 have = until
@@ -181,8 +228,13 @@ class HfScorer:
         tally.add(feed.reads, values)
         return None
 
-    def _retried(self, tree: Tree, part: Range, problem: Problem, tally: Tally, is_chain: bool) -> tuple[Range, ...]:
-        """What is tried again after a fault. Memory: smaller passes from now on. Else halves, down to one span."""
+    def _retried(
+        self, tree: Tree, part: Range, problem: Problem, tally: Tally, is_chain: bool
+    ) -> tuple[Range, ...]:
+        """What is tried again after a fault.
+
+        Memory: smaller passes from now on. Else halves, down to one span.
+        """
         if problem.is_memory:
             size = len(tree.texts[part.low][part.depth :]) if is_chain else tree.n_tokens(part)
             before = self._bounds
@@ -196,7 +248,11 @@ class HfScorer:
         return ()
 
     def _pass(self, feed: Feed, path: tuple[int, ...] | None) -> list[tuple[float, bool]]:
-        """One forward pass. path: its tokens' keys and values are kept, as those of this path."""
+        """One forward pass.
+
+        Args:
+            path: its tokens' keys and values are kept, as those of this path.
+        """
         import torch
 
         places = sorted({read.place for read in feed.reads}) or [len(feed.ids) - 1]
@@ -218,7 +274,9 @@ class HfScorer:
             return values_of(logits if self._has_keep else logits[keep], *wanted)
 
     def _cache(self, depth: int) -> Any:
-        """A cache that holds the first `depth` tokens of the path; feeding it leaves the path as it is."""
+        """A cache that holds the first `depth` tokens of the path; feeding it leaves the path as
+        it is.
+        """
         from transformers import DynamicCache
 
         cache = DynamicCache()
@@ -227,7 +285,9 @@ class HfScorer:
         return cache
 
     def _score_alone(self, spans: Sequence[Span], ledger: Ledger) -> None:
-        """Feed every text whole, right-padded in batches; spans of one text are read from one row."""
+        """Feed every text whole, right-padded in batches; spans of one text are read from one
+        row.
+        """
         tally = Tally(spans, ledger)
         waiting = batches.lines(spans, self._bounds.n_reads, self._is_length_dependent)
         again: list[list[Line]] = []
@@ -250,7 +310,10 @@ class HfScorer:
                 again += batch[middle:], batch[:middle]
 
     def _rows_pass(self, batch: Sequence[Line]) -> list[tuple[float, bool]]:
-        """One forward pass over whole texts. Nothing sees the padding on its right, so it needs no mask."""
+        """One forward pass over whole texts.
+
+        Nothing sees the padding on its right, so it needs no mask.
+        """
         import torch
 
         width = max(len(line.ids) for line in batch)
@@ -268,7 +331,10 @@ class HfScorer:
             ).logits
             found: list[tuple[float, bool]] = []
             for row, line in zip(logits, batch, strict=True):
-                wanted = [row_of[read.place] for read in line.reads], [read.token for read in line.reads]
+                wanted = (
+                    [row_of[read.place] for read in line.reads],
+                    [read.token for read in line.reads],
+                )
                 found += values_of(row if self._has_keep else row[keep], *wanted)
         return found
 
@@ -301,7 +367,9 @@ def is_length_dependent(config: Any) -> bool:
 
 
 def ancestors_mask(feed: Feed, dtype: Any, device: Any) -> Any:
-    """What is added to the attention weights, (1, 1, fed, depth + fed): 0 for what a token sees, else the lowest."""
+    """What is added to the attention weights, (1, 1, fed, depth + fed): 0 for what a token sees,
+    else the lowest.
+    """
     import torch
 
     n = len(feed.ids)
@@ -321,10 +389,12 @@ def kept_of(cache: Any) -> list[tuple[Any, Any]]:
 
 
 def values_of(logits: Any, rows: list[int], tokens: list[int]) -> list[tuple[float, bool]]:
-    """(log-probability in nats, whether it is the highest) of tokens[i] in row rows[i] of logits (n, vocabulary).
+    """(log-probability in nats, whether it is the highest) of tokens[i] in row rows[i] of logits
+    (n, vocabulary).
 
-    The logarithm of the softmax in float32 whatever the logits are, some rows at a time. (torch's own, since the field
-    takes it: over 49,152 entries it lies some 2e-5 above the exact value, and other formulas would differ by that.)
+    The logarithm of the softmax in float32 whatever the logits are, some rows at a time. (torch's
+    own, since the field takes it: over 49,152 entries it lies some 2e-5 above the exact value, and
+    other formulas would differ by that.)
     """
     import torch
 

@@ -1,8 +1,10 @@
-"""Drawing tokens so that a sample depends on its own seed only: Gumbel noise and the maximum, one generator per row.
+"""Drawing tokens so that a sample depends on its own seed only: Gumbel noise and the maximum, one
+generator per row.
 
-`generate` of transformers has one random state per batch. Here decoding is always "greedy", and a row that is to be
-drawn gets noise on its warped logits first: argmax(logit_v + G_v) with G_v = -log(E_v), E_v exponential with rate 1,
-falls on token v with probability softmax(logits)_v (the Gumbel-max rule; Gumbel 1954, Maddison et al. 2014).
+`generate` of transformers has one random state per batch. Here decoding is always "greedy", and a
+row that is to be drawn gets noise on its warped logits first: argmax(logit_v + G_v) with G_v =
+-log(E_v), E_v exponential with rate 1, falls on token v with probability softmax(logits)_v (the
+Gumbel-max rule; Gumbel 1954, Maddison et al. 2014).
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from evalrun.types import Sampling
 
 
 class GumbelNoise:
-    """A logits processor: adds noise to row i of (rows, vocabulary) from its own generator, seeded with seeds[i]."""
+    """A logits processor: adds noise to row i of (rows, vocabulary) from its own generator,
+    seeded with seeds[i].
+    """
 
     def __init__(self, seeds: Sequence[int], device: Any) -> None:
         self.generators = [torch.Generator(device=device).manual_seed(seed) for seed in seeds]
@@ -33,10 +37,12 @@ class GumbelNoise:
 
 
 class RepetitionPenalty:
-    """A logits processor: divides positive and multiplies negative logits of tokens already seen by `penalty`.
+    """A logits processor: divides positive and multiplies negative logits of tokens already seen by
+    `penalty`.
 
-    The formula of CTRL (Keskar et al. 2019). Padding (the first pads[i] tokens of row i) was never seen: counting it,
-    as transformers does, would let the penalty of the end token depend on the other rows of the batch.
+    The formula of CTRL (Keskar et al. 2019). Padding (the first pads[i] tokens of row i) was never
+    seen: counting it, as transformers does, would let the penalty of the end token depend on the
+    other rows of the batch.
     """
 
     def __init__(self, penalty: float, pads: Sequence[int]) -> None:
@@ -49,14 +55,20 @@ class RepetitionPenalty:
         for row, pad in enumerate(self.pads):
             seen = input_ids[row, pad:].unique()
             logits = scores[row, seen]
-            scores[row, seen] = torch.where(logits < 0, logits * self.penalty, logits / self.penalty)
+            scores[row, seen] = torch.where(
+                logits < 0, logits * self.penalty, logits / self.penalty
+            )
         return scores
 
 
 def processors(sampling: Sampling, seeds: Sequence[int], device: Any, pads: Sequence[int]) -> Any:
-    """The logits processors of one batch, in order: repetition penalty, temperature, top-k, top-p, min-p, noise.
+    """The logits processors of one batch, in order: repetition penalty, temperature, top-k, top-p,
+    min-p, noise.
 
-    Temperature 0 is greedy: no warper and no noise. pads: how many padding tokens stand before each prompt.
+    Temperature 0 is greedy: no warper and no noise.
+
+    Args:
+        pads: how many padding tokens stand before each prompt.
     """
     from transformers import (
         LogitsProcessorList,
@@ -84,8 +96,9 @@ def processors(sampling: Sampling, seeds: Sequence[int], device: Any, pads: Sequ
 class Ends:
     """A stopping criterion that also remembers when and where each row ended.
 
-    A row ends at an end token, or (with `stop`) as soon as its text holds a stop string. lengths[i]: tokens of row i,
-    the end token included; None while it runs. finished_s[i]: that moment, seconds since the epoch.
+    A row ends at an end token, or (with `stop`) as soon as its text holds a stop string.
+    lengths[i]: tokens of row i, the end token included; None while it runs. finished_s[i]: that
+    moment, seconds since the epoch.
     """
 
     def __init__(
@@ -100,7 +113,8 @@ class Ends:
         self.eos_ids = eos_ids
         self.stop = stop
         self.decode = decode
-        # A stop string of c characters lies within the last c tokens of one byte each, plus the one just drawn.
+        # A stop string of c characters lies within the last c tokens of one byte each, plus the one
+        # just drawn.
         self.tail = max((len(s.encode()) for s in stop), default=0) + 8
         self.lengths: list[int | None] = [None] * rows
         self.finished_s: list[float | None] = [None] * rows
@@ -111,9 +125,13 @@ class Ends:
         n_new = input_ids.shape[1] - self.prompt_tokens
         last = input_ids[:, -1].tolist()
         for row, length in enumerate(self.lengths):
-            if length is None and (last[row] in self.eos_ids or self._has_stop(input_ids[row], n_new)):
+            if length is None and (
+                last[row] in self.eos_ids or self._has_stop(input_ids[row], n_new)
+            ):
                 self.lengths[row], self.finished_s[row] = n_new, now
-        return torch.tensor([length is not None for length in self.lengths], device=input_ids.device)
+        return torch.tensor(
+            [length is not None for length in self.lengths], device=input_ids.device
+        )
 
     def _has_stop(self, ids: Any, n_new: int) -> bool:
         if not self.stop:

@@ -1,1 +1,3 @@
-"""What the engines on this machine (hf, vllm) share: tokenizer, chat template, weights, embedded model."""
+"""What the engines on this machine (hf, vllm) share: tokenizer, chat template, weights, embedded
+model.
+"""

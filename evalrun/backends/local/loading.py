@@ -18,8 +18,19 @@ from evalrun.types import ModelPlan, Pairs
 
 MANIFEST = "evalrun.json"
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
-LOAD_ERRORS = (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError, RuntimeError, AssertionError)
-"""What the loaders of transformers and vLLM raise for models that do not exist or do not fit them."""
+LOAD_ERRORS = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    ImportError,
+    RuntimeError,
+    AssertionError,
+)
+"""What the loaders of transformers and vLLM raise for models that do not exist or do not fit
+them.
+"""
 
 WHOLE_BYTES = 1_000_000_000  # folders with fewer bytes of weights are hashed whole
 
@@ -28,11 +39,16 @@ def need(what: str, packages: tuple[str, ...], extra: str, note: str = "") -> No
     """Fault unless every package is installed. Imports none of them."""
     missing = [name for name in packages if not is_installed(name)]
     if missing:
-        raise Fault(f"{what} needs {_listed(packages)}: pip install '{extra}' (missing: {_listed(missing)}).{note}")
+        raise Fault(
+            f"{what} needs {_listed(packages)}: pip install '{extra}' (missing: "
+            f"{_listed(missing)}).{note}"
+        )
 
 
 def is_installed(package: str) -> bool:
-    """True where a package of that name can be imported; a mere folder of that name on the path is none."""
+    """True where a package of that name can be imported; a mere folder of that name on the path
+    is none.
+    """
     spec = importlib.util.find_spec(package)
     return spec is not None and spec.origin is not None
 
@@ -42,7 +58,9 @@ def _listed(names: tuple[str, ...] | list[str]) -> str:
 
 
 def is_debug() -> bool:
-    """True where the `evalrun` logger lets debug messages through (--debug): libraries may then speak too."""
+    """True where the `evalrun` logger lets debug messages through (--debug): libraries may then
+    speak too.
+    """
     return logging.getLogger("evalrun").isEnabledFor(logging.DEBUG)
 
 
@@ -74,20 +92,27 @@ def muted_stderr() -> Iterator[None]:
 
 
 WAY_OUT = (
-    "Give a local folder with config.json, weights and tokenizer, or a name on the Hugging Face hub (needs a "
-    "network, or a filled cache when HF_HUB_OFFLINE=1); model=smollm2 needs neither."
+    "Give a local folder with config.json, weights and tokenizer, or a name on the Hugging Face "
+    "hub (needs a network, or a filled cache when HF_HUB_OFFLINE=1); model=smollm2 needs neither."
 )
 
 
 def cannot_load(model: ModelPlan, what: str, error: BaseException) -> Fault:
-    """The Fault for a model or tokenizer that the library refused: its path, what was said, the way out."""
-    where = f"model.path={model.path}" + (f" model.revision={model.revision}" if model.revision else "")
+    """The Fault for a model or tokenizer that the library refused: its path, what was said, the
+    way out.
+    """
+    where = f"model.path={model.path}" + (
+        f" model.revision={model.revision}" if model.revision else ""
+    )
     said = " ".join(visible(str(error)).split())[:400] or type(error).__name__
     return Fault(f"The {what} of model {model.name} ({where}) cannot be loaded: {said} {WAY_OUT}")
 
 
 def load_tokenizer(model: ModelPlan, path: str) -> Any:
-    """The tokenizer of `model.tokenizer`, else of the model itself. Fault where it does not load."""
+    """The tokenizer of `model.tokenizer`, else of the model itself.
+
+    Fault where it does not load.
+    """
     quiet()
     from transformers import AutoTokenizer
 
@@ -103,19 +128,27 @@ def load_tokenizer(model: ModelPlan, path: str) -> Any:
 
 
 def plain(pairs: Pairs) -> dict[str, Any]:
-    """Pairs as a dict; nested pairs as dicts, other tuples as lists: what engines take as arguments."""
+    """Pairs as a dict; nested pairs as dicts, other tuples as lists: what engines take as
+    arguments.
+    """
 
     def value(node: Any) -> Any:
         if not isinstance(node, tuple):
             return node
-        is_pairs = bool(node) and all(isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in node)
-        return {key: value(item) for key, item in node} if is_pairs else [value(item) for item in node]
+        is_pairs = bool(node) and all(
+            isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in node
+        )
+        return (
+            {key: value(item) for key, item in node} if is_pairs else [value(item) for item in node]
+        )
 
     return {key: value(item) for key, item in pairs}
 
 
 def context_tokens(model: ModelPlan, config: Any) -> int | None:
-    """How many tokens prompt and answer may have together: model.max_model_len, else what the configuration says."""
+    """How many tokens prompt and answer may have together: model.max_model_len, else what the
+    configuration says.
+    """
     if model.max_model_len is not None:
         return model.max_model_len
     limit = getattr(config.get_text_config(), "max_position_embeddings", None)
@@ -123,7 +156,9 @@ def context_tokens(model: ModelPlan, config: Any) -> int | None:
 
 
 def tokenizer_digest(tokenizer: Any) -> str:
-    """16 hex digits over the whole tokenizer: its serialized form, else vocabulary and special tokens."""
+    """16 hex digits over the whole tokenizer: its serialized form, else vocabulary and special
+    tokens.
+    """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         data = json.loads(backend.to_str())
@@ -147,8 +182,9 @@ def file_digest(file: Path) -> str:
 def revision(path: str, config: Any) -> str:
     """Which weights these are: the hub's commit, or a digest of the local folder.
 
-    Embedded model: digest of its GGUF file. Folders below 1 GB of weights: digest of every weight file. Above: of
-    names, sizes and (safetensors) headers, which name each tensor with its type, shape and place.
+    Embedded model: digest of its GGUF file. Folders below 1 GB of weights: digest of every weight
+    file. Above: of names, sizes and (safetensors) headers, which name each tensor with its type,
+    shape and place.
     """
     if commit := getattr(config, "_commit_hash", None):
         return str(commit)
@@ -157,7 +193,9 @@ def revision(path: str, config: Any) -> str:
         return f"gguf:{str(manifest.get('source_sha256'))[:16]}"
     files = sorted({file for pattern in WEIGHTS for file in folder.glob(pattern)})
     is_small = sum(file.stat().st_size for file in files) < WHOLE_BYTES
-    parts = [f"{f.name} {f.stat().st_size} {file_digest(f) if is_small else _header(f)}" for f in files]
+    parts = [
+        f"{f.name} {f.stat().st_size} {file_digest(f) if is_small else _header(f)}" for f in files
+    ]
     return f"{'sha256' if is_small else 'headers'}:{text_digest(chr(0).join(parts))}"
 
 
@@ -171,7 +209,9 @@ def _header(file: Path) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """What the conversion of the embedded model wrote about itself; None where there is no such file."""
+    """What the conversion of the embedded model wrote about itself; None where there is no such
+    file.
+    """
     try:
         data = json.loads((folder / MANIFEST).read_text("utf-8"))
     except (OSError, ValueError):

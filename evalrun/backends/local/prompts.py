@@ -1,4 +1,6 @@
-"""From messages to the tokens a local engine gets: the chat template exactly once, exactly one BOS."""
+"""From messages to the tokens a local engine gets: the chat template exactly once, exactly one
+BOS.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ MODES = ("auto", "template", "raw")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A rendered prompt. is_open: the template ended with <think>, so the answer begins inside a thought."""
+    """A rendered prompt.
+
+    Attributes:
+        is_open: the template ended with <think>, so the answer begins inside a thought.
+    """
 
     text: str
     token_ids: tuple[int, ...]
@@ -35,8 +41,9 @@ class Chat:
     def prompt(self, messages: tuple[Message, ...]) -> Prompt:
         """The prompt as text and tokens.
 
-        The tokens that the tokenizer puts before every text (BOS) are put before this one unless the text brings
-        them. May raise jinja2.TemplateError (a template that refuses a role), ValueError, TypeError.
+        The tokens that the tokenizer puts before every text (BOS) are put before this one unless
+        the text brings them. May raise jinja2.TemplateError (a template that refuses a role),
+        ValueError, TypeError.
         """
         text, ids = self.encode(self.text(messages))
         return Prompt(text, ids, self.mode == "template" and text.rstrip().endswith(OPEN))
@@ -53,25 +60,32 @@ class Chat:
         if self.mode == "raw":
             return "\n\n".join(message.content for message in messages)
         turns = [{"role": message.role, "content": message.content} for message in messages]
-        return str(self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+        return str(
+            self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        )
 
     def template_digest(self) -> str:
         """Digest of the chat template in use; "none" where prompts are raw text."""
         if self.mode == "raw":
             return "none"
         template = self.tokenizer.chat_template
-        return loading.text_digest(template if isinstance(template, str) else json.dumps(template, sort_keys=True))
+        return loading.text_digest(
+            template if isinstance(template, str) else json.dumps(template, sort_keys=True)
+        )
 
 
 def chat_for(model: ModelPlan, tokenizer: Any) -> Chat:
-    """The Chat of `model.chat`: auto (the template if the tokenizer has one, else raw), template, raw."""
+    """The Chat of `model.chat`: auto (the template if the tokenizer has one, else raw),
+    template, raw.
+    """
     if model.chat not in MODES:
         raise unknown("chat mode", model.chat, MODES, "model.chat")
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if model.chat == "template" and not has_template:
         raise Fault(
-            f"model.chat=template, but the tokenizer of model {model.name} ({model.tokenizer or model.path}) has no "
-            "chat template. Use model.chat=raw (or auto), or name another tokenizer in model.tokenizer."
+            f"model.chat=template, but the tokenizer of model {model.name} "
+            f"({model.tokenizer or model.path}) has no chat template. Use model.chat=raw (or "
+            "auto), or name another tokenizer in model.tokenizer."
         )
     return Chat(tokenizer, "template" if has_template and model.chat != "raw" else "raw")
 
@@ -104,34 +118,49 @@ class Job:
 def base_rows(request: Generate) -> tuple[Reply, ...]:
     """The rows of a request before anything came: key and seed."""
     keys = request.keys()
-    return tuple(Reply(doc_id, kind, index, turn, seed=request.seed + index) for doc_id, kind, index, turn in keys)
+    return tuple(
+        Reply(doc_id, kind, index, turn, seed=request.seed + index)
+        for doc_id, kind, index, turn in keys
+    )
 
 
-def ready(chat: Chat, request: Generate, limit: int | None, now: Callable[[], float]) -> Job | tuple[Reply, ...]:
-    """The request made ready, or its failure rows: the template refused it, or it does not fit the context."""
+def ready(
+    chat: Chat, request: Generate, limit: int | None, now: Callable[[], float]
+) -> Job | tuple[Reply, ...]:
+    """The request made ready, or its failure rows: the template refused it, or it does not fit
+    the context.
+    """
     import jinja2
 
     rows = base_rows(request)
     try:
         prompt = chat.prompt(request.messages)
     except jinja2.TemplateError as error:
-        return _all_failed(rows, "template_error", f"the chat template refused the messages: {error}", now())
+        return _all_failed(
+            rows, "template_error", f"the chat template refused the messages: {error}", now()
+        )
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-        return _all_failed(rows, type(error).__name__, f"the prompt could not be tokenized: {error}", now())
+        return _all_failed(
+            rows, type(error).__name__, f"the prompt could not be tokenized: {error}", now()
+        )
     n_tokens, more = len(prompt.token_ids), request.sampling.max_tokens
     rows = tuple(replace(row, prompt_tokens=n_tokens) for row in rows)
     if n_tokens == 0:
         return _all_failed(rows, "prompt_empty", "the prompt has no tokens", now())
     if limit is not None and n_tokens + more > limit:
         message = (
-            f"the prompt has {n_tokens} tokens and max_tokens asks for {more} more, but the model takes {limit} in "
-            "all. Lower sampling.max_tokens or the number of few-shot examples, or raise model.max_model_len."
+            f"the prompt has {n_tokens} tokens and max_tokens asks for {more} more, but the model "
+            f"takes {limit} in all. Lower sampling.max_tokens or the number of few-shot examples, "
+            "or raise model.max_model_len."
         )
         return _all_failed(rows, "prompt_too_long", message, now())
     return Job(request, prompt, rows)
 
 
-def _all_failed(rows: tuple[Reply, ...], error_type: str, message: str, now_s: float) -> tuple[Reply, ...]:
+def _all_failed(
+    rows: tuple[Reply, ...], error_type: str, message: str, now_s: float
+) -> tuple[Reply, ...]:
     return tuple(
-        failed(replace(row, started_s=now_s, ended_s=now_s), Status.ERROR, error_type, message) for row in rows
+        failed(replace(row, started_s=now_s, ended_s=now_s), Status.ERROR, error_type, message)
+        for row in rows
     )

@@ -1,7 +1,9 @@
-"""What spans of tokens have in common, so that it is computed once: which tokens to feed on top of which, and what to read.
+"""What spans of tokens have in common, so that it is computed once: which tokens to feed on top of
+which, and what to read.
 
-The spans of a block, sorted by their tokens, are the leaves of a tree; a range of neighbours shares the path to it. A
-`Feed` is a part of that tree as one row of tokens, parents before children, of which each sees its ancestors only.
+The spans of a block, sorted by their tokens, are the leaves of a tree; a range of neighbours shares
+the path to it. A `Feed` is a part of that tree as one row of tokens, parents before children, of
+which each sees its ancestors only.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ FEWEST = 16  # tokens of a pass: below that, less of them saves no memory
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Wanted: the log-probability of `token` after the fed token number `place`, for span number `span`."""
+    """Wanted: the log-probability of `token` after the fed token number `place`, for span number
+    `span`.
+    """
 
     place: int
     token: int
@@ -28,7 +32,9 @@ class Read:
 class Feed:
     """Tokens to feed after the first `depth` tokens of a path.
 
-    positions: of each in its text. ends: token i is seen by the tokens i to ends[i] - 1, itself included.
+    Attributes:
+        positions: of each in its text.
+        ends: token i is seen by the tokens i to ends[i] - 1, itself included.
     """
 
     depth: int
@@ -49,7 +55,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one forward pass may hold. n_tokens fed, n_reads positions read, n_rows different texts; None: any number."""
+    """What one forward pass may hold. n_tokens fed, n_reads positions read, n_rows different
+    texts; None: any number.
+    """
 
     n_tokens: int
     n_reads: int
@@ -68,7 +76,10 @@ class Bounds:
 
 
 class Tree:
-    """Distinct spans in the order of their tokens. The last token of a span is never fed: nothing follows it."""
+    """Distinct spans in the order of their tokens.
+
+    The last token of a span is never fed: nothing follows it.
+    """
 
     def __init__(self, spans: Iterable[Span]) -> None:
         keyed = sorted({(span.ids[:-1], span.ids[-1], span.start): span for span in spans}.items())
@@ -78,13 +89,18 @@ class Tree:
         self._shared = [0] + [shared_length(self.texts[i - 1], self.texts[i]) for i in range(1, n)]
         is_new = [i == 0 or self.texts[i] != self.texts[i - 1] for i in range(n)]
         reads = [
-            self.spans[i].n_scored if is_new[i] or self.spans[i].start != self.spans[i - 1].start else 0
+            self.spans[i].n_scored
+            if is_new[i] or self.spans[i].start != self.spans[i - 1].start
+            else 0
             for i in range(n)
         ]
-        # Sums over the spans before number i: new tokens, reads (those that two texts share counted twice), texts.
+        # Sums over the spans before number i: new tokens, reads (those that two texts share counted
+        # twice), texts.
         self._tokens = [
             0,
-            *accumulate(len(text) - common for text, common in zip(self.texts, self._shared, strict=True)),
+            *accumulate(
+                len(text) - common for text, common in zip(self.texts, self._shared, strict=True)
+            ),
         ]
         self._reads = [0, *accumulate(reads)]
         self._rows = [0, *accumulate(map(int, is_new))]
@@ -135,7 +151,9 @@ class Tree:
                 low = end
 
     def feed(self, part: Range, end: int | None = None) -> Feed:
-        """What remains of a range as one feed; or, up to position `end`, the chain of tokens that its texts share."""
+        """What remains of a range as one feed; or, up to position `end`, the chain of tokens
+        that its texts share.
+        """
         ids: list[int] = []
         positions: list[int] = []
         ends: list[int] = []

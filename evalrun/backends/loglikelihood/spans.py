@@ -1,7 +1,8 @@
 """Log-likelihood requests made ready for any engine: texts -> spans of tokens -> rows.
 
-A span is a row of tokens of which the last ones are scored, each given all tokens before it. An engine scores spans;
-everything else (BOS, the border of context and continuation, windows, limits, identical requests) is decided here.
+A span is a row of tokens of which the last ones are scored, each given all tokens before it. An
+engine scores spans; everything else (BOS, the border of context and continuation, windows, limits,
+identical requests) is decided here.
 """
 
 from __future__ import annotations
@@ -39,12 +40,19 @@ class Span:
     @property
     def digest(self) -> bytes:
         """16 bytes that tell spans apart."""
-        return hashlib.blake2b(array("q", (self.start, *self.ids)).tobytes(), digest_size=16).digest()
+        return hashlib.blake2b(
+            array("q", (self.start, *self.ids)).tobytes(), digest_size=16
+        ).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What an engine says of a span. logprob: sum over its scored tokens, in nats. is_greedy: each is the most likely."""
+    """What an engine says of a span.
+
+    Attributes:
+        logprob: sum over its scored tokens, in nats.
+        is_greedy: each is the most likely.
+    """
 
     logprob: float
     is_greedy: bool
@@ -52,7 +60,9 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One request made ready: its row before anything came, and its spans (a long text has several)."""
+    """One request made ready: its row before anything came, and its spans (a long text has
+    several).
+    """
 
     row: Reply
     spans: tuple[Span, ...]
@@ -60,7 +70,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a continuation stands after. blanks: those that ended it; they are scored with the continuation."""
+    """What a continuation stands after.
+
+    Attributes:
+        blanks: those that ended it; they are scored with the continuation.
+    """
 
     text: str
     blanks: str
@@ -78,8 +92,9 @@ class Refused(Exception):
 class Encoder:
     """Turns requests into items with one tokenizer.
 
-    most_tokens: the longest span that the engine takes; None: any. model.chat: the chat template is applied to a
-    context only where it says `template`; else a context is its messages' text, joined by blank lines.
+    most_tokens: the longest span that the engine takes; None: any. model.chat: the chat template is
+    applied to a context only where it says `template`; else a context is its messages' text, joined
+    by blank lines.
     """
 
     def __init__(self, model: ModelPlan, tokenizer: Any, most_tokens: int | None) -> None:
@@ -106,13 +121,18 @@ class Encoder:
         except Refused as refusal:
             return _refusal(row, refusal.error_type, str(refusal))
         except jinja2.TemplateError as error:
-            return _refusal(row, "template_error", f"the chat template refused the messages: {error}")
+            return _refusal(
+                row, "template_error", f"the chat template refused the messages: {error}"
+            )
         except (ValueError, TypeError, RuntimeError, OverflowError) as error:
             return _refusal(row, type(error).__name__, f"the text could not be tokenized: {error}")
 
     def _choice(self, row: Reply, request: Loglikelihood) -> Item:
         if not request.continuation:
-            raise Refused("empty_continuation", f"choice {request.index} has an empty continuation: nothing to score")
+            raise Refused(
+                "empty_continuation",
+                f"choice {request.index} has an empty continuation: nothing to score",
+            )
         context = self._context(request)
         continuation = context.blanks + request.continuation
         if not context.ids:
@@ -122,11 +142,14 @@ class Encoder:
             ids, start, is_spanning = self._joined(context.text, context.ids, continuation)
         if start == len(ids):
             raise Refused(
-                "empty_continuation", f"choice {request.index} ({continuation!r}) adds no token to the context"
+                "empty_continuation",
+                f"choice {request.index} ({continuation!r}) adds no token to the context",
             )
         if request.is_single_token and len(ids) - start != 1:
             said = f"choice {request.index} ({continuation!r}) must be one token after its context"
-            raise Refused("not_one_token", f"{said}; it is {len(ids) - start}: ids {list(ids[start:])}")
+            raise Refused(
+                "not_one_token", f"{said}; it is {len(ids) - start}: ids {list(ids[start:])}"
+            )
         span, n_cut = self._fitted(ids, start, request.index)
         notes: dict[str, Any] = {"spanning": True} if is_spanning else {}
         notes |= {"cut_tokens": n_cut} if n_cut else {}
@@ -147,10 +170,15 @@ class Encoder:
         if self._last is None or self._last[0] != request.messages:
             whole = self._chat.text(request.messages)
             text = whole.rstrip() if self._chat.mode == "raw" else whole
-            self._last = (request.messages, Context(text, whole[len(text) :], self._encoded(text) if text else ()))
+            self._last = (
+                request.messages,
+                Context(text, whole[len(text) :], self._encoded(text) if text else ()),
+            )
         return self._last[1]
 
-    def _joined(self, text: str, context: tuple[int, ...], continuation: str) -> tuple[tuple[int, ...], int, bool]:
+    def _joined(
+        self, text: str, context: tuple[int, ...], continuation: str
+    ) -> tuple[tuple[int, ...], int, bool]:
         """(tokens, where the scored ones begin, whether a token spans the border)."""
         whole = self._encoded(text + continuation)
         shared = shared_length(context, whole)
@@ -159,7 +187,8 @@ class Encoder:
             if shared == 0:
                 whole, shared = (*self._start(), *whole), 1
             return whole, shared, is_spanning
-        # A BOS that the continuation spells is no second start of the text: it is scored, as in the joined text.
+        # A BOS that the continuation spells is no second start of the text: it is scored, as in the
+        # joined text.
         alone = tuple(self._tokenizer.encode(continuation, add_special_tokens=False))
         return (*context, *alone), len(context), is_spanning
 
@@ -177,7 +206,9 @@ class Encoder:
         return Item(replace(row, n_tokens=len(tokens), prompt_tokens=0), spans)
 
     def _fitted(self, ids: tuple[int, ...], start: int, index: int) -> tuple[Span, int]:
-        """The span within the engine's limit, cut from the left behind BOS, and how many tokens were cut."""
+        """The span within the engine's limit, cut from the left behind BOS, and how many tokens
+        were cut.
+        """
         n_cut = 0 if self._most is None else max(0, len(ids) - self._most)
         if n_cut == 0:
             return Span(ids, start), 0
@@ -186,7 +217,8 @@ class Encoder:
         if start - n_cut < max(head, 1):
             raise Refused(
                 "continuation_too_long",
-                f"choice {index} has {len(ids) - start} tokens, more than the model takes ({self._most} with its context)",
+                f"choice {index} has {len(ids) - start} tokens, more than the model takes "
+                f"({self._most} with its context)",
             )
         return Span((*ids[:head], *ids[head + n_cut :]), start - n_cut), n_cut
 
@@ -200,23 +232,30 @@ class Encoder:
         return ids[len(head) :] if ids[: len(head)] == head else ids
 
     def _start(self) -> tuple[int, ...]:
-        """What the first token of a text is conditioned on: the tokenizer's own prefix, else BOS, else EOS."""
+        """What the first token of a text is conditioned on: the tokenizer's own prefix, else
+        BOS, else EOS.
+        """
         if self._chat.prefix_ids:
             return tuple(self._chat.prefix_ids)
         for token in (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id):
             if token is not None:
                 return (int(token),)
-        raise Refused("no_start_token", "the tokenizer has neither BOS nor EOS, so a first token cannot be scored")
+        raise Refused(
+            "no_start_token",
+            "the tokenizer has neither BOS nor EOS, so a first token cannot be scored",
+        )
 
 
 class Board:
     """The items of one block: which rows wait for which spans. Equal spans are scored once.
 
-    Rows reach the sink the moment their last span is there. `spans` are the distinct ones, in order of coming. known:
-    scores of earlier boards by digest, used and added to.
+    Rows reach the sink the moment their last span is there. `spans` are the distinct ones, in order
+    of coming. known: scores of earlier boards by digest, used and added to.
     """
 
-    def __init__(self, items: Iterable[Item], sink: Sink, known: dict[bytes, Score] | None = None) -> None:
+    def __init__(
+        self, items: Iterable[Item], sink: Sink, known: dict[bytes, Score] | None = None
+    ) -> None:
         self._sink = sink
         self._known = known
         self._waiting: dict[Span, list[list[Any]]] = {}
@@ -253,8 +292,12 @@ class Board:
                     )
                 )
 
-    def fail(self, span: Span, error_type: str, message: str, status: Status = Status.ERROR) -> None:
-        """A span that could not be scored: its rows fail, and wait for none of their other spans."""
+    def fail(
+        self, span: Span, error_type: str, message: str, status: Status = Status.ERROR
+    ) -> None:
+        """A span that could not be scored: its rows fail, and wait for none of their other
+        spans.
+        """
         for entry in self._waiting.pop(span):
             if entry[1] > 0:
                 entry[1] = -len(entry)  # never reaches 0 again
@@ -268,7 +311,9 @@ def context_chat(model: ModelPlan, tokenizer: Any) -> Chat:
 
 
 def shown(chat: Chat, request: Scored) -> str:
-    """The text that a request is about, as the model gets it: the whole text, or the context (without its choice)."""
+    """The text that a request is about, as the model gets it: the whole text, or the context
+    (without its choice).
+    """
     if isinstance(request, Rolling):
         return request.text
     text = chat.text(request.messages) if request.messages else ""
@@ -287,11 +332,14 @@ def split(requests: Iterable[Generate | Scored]) -> tuple[list[Generate], list[S
     return texts, scored
 
 
-def blocks(encoder: Encoder, requests: Iterable[Scored], sink: Sink, n_tokens: int) -> Iterator[Board]:
-    """Boards of about `n_tokens` tokens each, so that memory does not grow with the number of requests.
+def blocks(
+    encoder: Encoder, requests: Iterable[Scored], sink: Sink, n_tokens: int
+) -> Iterator[Board]:
+    """Boards of about `n_tokens` tokens each, so that memory does not grow with the number of
+    requests.
 
-    The choices of a document stay together. Requests that cannot be asked go to the sink at once. What a block scored
-    is known to those after it, so that no span is scored twice.
+    The choices of a document stay together. Requests that cannot be asked go to the sink at once.
+    What a block scored is known to those after it, so that no span is scored twice.
     """
     items: list[Item] = []
     size = 0
@@ -313,8 +361,13 @@ def blocks(encoder: Encoder, requests: Iterable[Scored], sink: Sink, n_tokens: i
 def windows(head: tuple[int, ...], tokens: tuple[int, ...], most: int | None) -> tuple[Span, ...]:
     """Spans in which every token of a text is scored exactly once, the first after `head` (BOS).
 
-    Each window but the first keeps one token of context; the last one is filled with earlier tokens. most: length of
-    the longest span. ValueError where it leaves no room. lm-evaluation-harness, get_rolling_token_windows.
+    Each window but the first keeps one token of context; the last one is filled with earlier
+    tokens.
+
+    Args:
+        most: length of the longest span.
+
+    ValueError where it leaves no room. lm-evaluation-harness, get_rolling_token_windows.
     """
     if most is None or len(head) + len(tokens) <= most:
         return (Span((*head, *tokens), len(head)),)

@@ -1,4 +1,6 @@
-"""What the backends of a server share: start, facts, the body's fields, requests into calls, calls into rows."""
+"""What the backends of a server share: start, facts, the body's fields, requests into calls,
+calls into rows.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ MOST_TOKENS = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A call for the samples `indices` of a document, which follow each other. head: the body up to n and seed."""
+    """A call for the samples `indices` of a document, which follow each other.
+
+    Attributes:
+        head: the body up to n and seed.
+    """
 
     request: Generate
     indices: range
@@ -52,7 +58,10 @@ class Generation:
 
     @property
     def body(self) -> bytes:
-        """The body as it is sent. The seed is that of the first sample; its server's children count up from it."""
+        """The body as it is sent.
+
+        The seed is that of the first sample; its server's children count up from it.
+        """
         n = len(self.indices)
         many = f', "n": {n}' if n > 1 else ""
         return f'{self.head}{many}, "seed": {self.request.seed + self.indices[0]}}}'.encode()
@@ -62,10 +71,15 @@ class Generation:
         return StreamReader(self.stream(), len(self.indices))
 
     def answers(self, reader: Reader, n_attempts: int, times: Times) -> Iterator[Reply]:
-        """One row per sample. A server counts the tokens of all choices together: with several, none has a count."""
+        """One row per sample.
+
+        A server counts the tokens of all choices together: with several, none has a count.
+        """
         assert isinstance(reader, StreamReader)
         stream, ended_s, n = reader.stream, time.time(), len(self.indices)
-        n_prompt, n_completion = (_count(stream.usage.get(f"{part}_tokens")) for part in ("prompt", "completion"))
+        n_prompt, n_completion = (
+            _count(stream.usage.get(f"{part}_tokens")) for part in ("prompt", "completion")
+        )
         for place, index in enumerate(self.indices):
             choice = stream.choices[place]
             base = Reply(
@@ -81,7 +95,9 @@ class Generation:
                 started_s=times.started_s,
                 first_token_s=times.first_s,
                 ended_s=ended_s,
-                extra=None if n == 1 else json.dumps({"n": n, "completion_tokens_of_all": n_completion}),
+                extra=None
+                if n == 1
+                else json.dumps({"n": n, "completion_tokens_of_all": n_completion}),
             )
             yield answered(
                 base,
@@ -108,18 +124,30 @@ class LikelihoodScorer(Protocol):
     """Asks one server for log-probabilities."""
 
     def check(self, is_single_token: bool) -> object:
-        """Fault where the server does not give them; is_single_token: only choices of one token are asked."""
+        """Fault where the server does not give them;
+
+        Args:
+            is_single_token: only choices of one token are asked.
+        """
 
     def score(self, requests: Iterable[Loglikelihood | Rolling], sink: Sink) -> None:
-        """Every key of every request reaches the sink. TaskFailure after 20 equal refusals in a row."""
+        """Every key of every request reaches the sink.
+
+        TaskFailure after 20 equal refusals in a row.
+        """
 
 
 class ServiceBackend(ABC):
-    """A backend behind an OpenAI-like API. name: of the backend. route: where it asks. stream: how answers are read.
-    scorer: makes what asks for log-likelihoods, of (model, server, key, extra fields of the body).
+    """A backend behind an OpenAI-like API.
 
-    chat_modes: what model.chat may be, and chat_reason: why nothing else. Nothing is sent before start(); each run
-    has its own loop and session.
+    Attributes:
+        name: of the backend.
+        route: where it asks.
+        stream: how answers are read.
+        scorer: makes what asks for log-likelihoods, of (model, server, key, extra fields of the
+            body).
+        chat_modes: what model.chat may be, and chat_reason: why nothing else. Nothing is sent
+            before start(); each run has its own loop and session.
     """
 
     name: ClassVar[str]
@@ -148,11 +176,17 @@ class ServiceBackend(ABC):
         """The prompt as text."""
 
     def start(self) -> None:
-        """Find the server and the model's name. Fault where it is not there, refuses us, or serves several."""
+        """Find the server and the model's name.
+
+        Fault where it is not there, refuses us, or serves several.
+        """
         self._started()
 
     def facts(self) -> dict[str, str]:
-        """The server's version, and as revision the model's name there: all that it tells. Never its address."""
+        """The server's version, and as revision the model's name there: all that it tells.
+
+        Never its address.
+        """
         server, _ = self._started()
         facts = {"engine": self.name, "revision": server.model, "is_deterministic": "no"}
         if server.version is not None:
@@ -170,7 +204,9 @@ class ServiceBackend(ABC):
                 assert_never(request)
 
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
-        """Ask for every key of `requests`. TaskFailure after 20 equal refusals in a row; the rest stays missing.
+        """Ask for every key of `requests`.
+
+        TaskFailure after 20 equal refusals in a row; the rest stays missing.
 
         Texts are asked for first, log-likelihoods after them.
         """
@@ -181,7 +217,11 @@ class ServiceBackend(ABC):
             self._scoring().score(scored, sink)
 
     def send(self, calls: Iterable[Call], sink: Sink, route: str | None = None) -> None:
-        """Send calls with all limits of the plan; rows go to the sink. route: another than the backend's own."""
+        """Send calls with all limits of the plan; rows go to the sink.
+
+        Args:
+            route: another than the backend's own.
+        """
         server, key = self._started()
         run_loop(send_all(self.model, server, key, route or self.route, calls, sink))
 
@@ -196,7 +236,9 @@ class ServiceBackend(ABC):
         """Made once: what the server can do is found out once."""
         if self._scorer is None:
             server, key = self._started()
-            self._scorer = type(self).scorer(self.model, server, key, loading.plain(self.model.extra_body))
+            self._scorer = type(self).scorer(
+                self.model, server, key, loading.plain(self.model.extra_body)
+            )
         return self._scorer
 
     def _started(self) -> tuple[Server, ApiKey]:
@@ -209,7 +251,9 @@ class ServiceBackend(ABC):
     def _calls(
         self, server: Server, requests: Iterable[Request], scored: list[Loglikelihood | Rolling]
     ) -> Iterator[Generation]:
-        """The calls for texts, each made when it is asked for; the other requests go to `scored`."""
+        """The calls for texts, each made when it is asked for; the other requests go to
+        `scored`.
+        """
         for request in requests:
             if not isinstance(request, Generate):
                 scored.append(request)
@@ -230,7 +274,8 @@ class ServiceBackend(ABC):
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,
         }
-        if sampling.stop and self.model.reasoning is False:  # else a stop string inside the thought would cut it
+        # else a stop string inside the thought would cut it
+        if sampling.stop and self.model.reasoning is False:
             body["stop"] = list(sampling.stop)
         for key in ("top_k", "min_p", "repetition_penalty"):
             value = getattr(sampling, key)
@@ -245,18 +290,22 @@ class ServiceBackend(ABC):
         where = f"model {visible(model.name)!r}"
         if model.chat not in self.chat_modes:
             raise Fault(
-                f"model.chat={model.chat} cannot be had from the backend {self.name} ({where}): {self.chat_reason}. "
-                f"Allowed here: {', '.join(self.chat_modes)}."
+                f"model.chat={model.chat} cannot be had from the backend {self.name} ({where}): "
+                f"{self.chat_reason}. Allowed here: {', '.join(self.chat_modes)}."
             )
         for key, _ in model.engine:
             raise unknown(
-                "setting", f"model.engine.{key}", (), f"{where}: a server's engine is set where it is started"
+                "setting",
+                f"model.engine.{key}",
+                (),
+                f"{where}: a server's engine is set where it is started",
             )
         for key, _ in model.extra_body:
             if key in OUR_KEYS:
                 raise Fault(
-                    f"model.extra_body.{key} of {where} would overwrite a field that the plan decides. Set it where "
-                    f"it belongs (sampling, model.path); model.extra_body may hold anything but {', '.join(OUR_KEYS)}."
+                    f"model.extra_body.{key} of {where} would overwrite a field that the plan "
+                    "decides. Set it where it belongs (sampling, model.path); model.extra_body "
+                    f"may hold anything but {', '.join(OUR_KEYS)}."
                 )
         _check_limits(model, where)
 
@@ -264,23 +313,27 @@ class ServiceBackend(ABC):
 def _check_limits(model: ModelPlan, where: str) -> None:
     if model.concurrency < 1 or model.retries < 0:
         raise Fault(
-            f"{where}: model.concurrency={model.concurrency} must be at least 1 and model.retries={model.retries} "
-            "at least 0."
+            f"{where}: model.concurrency={model.concurrency} must be at least 1 and "
+            f"model.retries={model.retries} at least 0."
         )
     for key in ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s"):
         if not 0 < getattr(model, key) < float("inf"):
-            raise Fault(f"{where}: model.{key}={getattr(model, key)} must be a positive number of seconds.")
+            raise Fault(
+                f"{where}: model.{key}={getattr(model, key)} must be a positive number of seconds."
+            )
     if model.n_per_request not in ("1", "all"):
         raise Fault(f"{where}: model.n_per_request={model.n_per_request!r} must be 1 or all.")
     if model.request_burst < 1 or not 0 < (model.request_rate or 1.0) < float("inf"):
         raise Fault(
-            f"{where}: model.request_rate={model.request_rate} must be above 0 and model.request_burst="
-            f"{model.request_burst} at least 1."
+            f"{where}: model.request_rate={model.request_rate} must be above 0 and "
+            f"model.request_burst={model.request_burst} at least 1."
         )
 
 
 def _runs(indices: tuple[int, ...], is_joint: bool) -> Iterator[range]:
-    """The samples by call: one each, or runs that follow each other, since the server's seeds count up by one."""
+    """The samples by call: one each, or runs that follow each other, since the server's seeds
+    count up by one.
+    """
     if not is_joint:
         yield from (range(index, index + 1) for index in indices)
         return
@@ -291,7 +344,9 @@ def _runs(indices: tuple[int, ...], is_joint: bool) -> Iterator[range]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of the plan as JSON has it: tuples of (text, value) pairs are mappings, other tuples lists."""
+    """A value of the plan as JSON has it: tuples of (text, value) pairs are mappings, other
+    tuples lists.
+    """
     if not isinstance(value, tuple):
         return value
     if value and all(isinstance(v, tuple) and len(v) == 2 and isinstance(v[0], str) for v in value):
@@ -300,6 +355,8 @@ def _plain(value: Any) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    """A number of tokens; None for what can be none, so that nonsense in `usage` costs no answer."""
+    """A number of tokens; None for what can be none, so that nonsense in `usage` costs no
+    answer.
+    """
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_TOKENS
     return value if is_count else None

@@ -1,4 +1,6 @@
-"""A chat server behind /v1/chat/completions, streamed: many requests at once, one body per sample."""
+"""A chat server behind /v1/chat/completions, streamed: many requests at once, one body per
+sample.
+"""
 
 from __future__ import annotations
 

@@ -12,18 +12,29 @@ from evalrun.backends.base import Sink, answered, failed
 from evalrun.backends.replay.library import Library, load
 from evalrun.backends.replay.saved_rows import Entry, Saved, is_logprob
 from evalrun.errors import Fault, TaskFailure, unknown, visible
-from evalrun.types import Generate, Kind, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling, Status
+from evalrun.types import (
+    Generate,
+    Kind,
+    Loglikelihood,
+    Message,
+    ModelPlan,
+    Reply,
+    Request,
+    Rolling,
+    Status,
+)
 
 SETTINGS = ("delay_s", "fail_first", "die_after")
 
 
 class ReplayBackend:
-    """The backend `replay`. model.path: a run folder, a predictions file (.arrow, .arrows) or a .jsonl file.
+    """The backend `replay`. model.path: a run folder, a predictions file (.arrow, .arrows) or a
+    .jsonl file.
 
-    A document is found by its id, else by its query: the one that the last user message (rolling: the text) is, ends
-    with, or contains last; then its reply by kind and index (of a log-likelihood: the choice). model.engine: delay_s
-    (seconds per reply), fail_first (that many replies of this backend become failures), die_after (TaskFailure after
-    that many).
+    A document is found by its id, else by its query: the one that the last user message (rolling:
+    the text) is, ends with, or contains last; then its reply by kind and index (of a
+    log-likelihood: the choice). model.engine: delay_s (seconds per reply), fail_first (that many
+    replies of this backend become failures), die_after (TaskFailure after that many).
     """
 
     def __init__(self, model: ModelPlan) -> None:
@@ -33,11 +44,18 @@ class ReplayBackend:
         settings = dict(model.engine)
         for key in settings:
             if key not in SETTINGS:
-                raise unknown("setting", key, SETTINGS, f"model.engine of model {visible(model.name)!r} (replay)")
+                raise unknown(
+                    "setting",
+                    key,
+                    SETTINGS,
+                    f"model.engine of model {visible(model.name)!r} (replay)",
+                )
         self._delay_s = float(_number(settings.get("delay_s", 0), "delay_s", (int, float)))
         self._n_to_fail = int(_number(settings.get("fail_first", 0), "fail_first", (int,)))
         die_after = settings.get("die_after")
-        self._die_after = None if die_after is None else int(_number(die_after, "die_after", (int,)))
+        self._die_after = (
+            None if die_after is None else int(_number(die_after, "die_after", (int,)))
+        )
 
     def start(self) -> None:
         """Read the saved predictions. Fault where there are none, or a line is malformed."""
@@ -51,7 +69,9 @@ class ReplayBackend:
         """The messages as JSON; of a whole text, the text."""
         if isinstance(request, Rolling):
             return request.text
-        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        messages = [
+            {"role": message.role, "content": message.content} for message in request.messages
+        ]
         return json.dumps(messages, ensure_ascii=False)
 
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
@@ -67,12 +87,16 @@ class ReplayBackend:
                 of_doc[request.doc_id] = found
             for base in _bases(request):
                 if self._die_after is not None and self._n_replies >= self._die_after:
-                    raise TaskFailure(f"The replayed engine died after {self._die_after} replies (die_after).")
+                    raise TaskFailure(
+                        f"The replayed engine died after {self._die_after} replies (die_after)."
+                    )
                 if self._delay_s:
                     time.sleep(self._delay_s)
                 self._n_replies += 1
                 if self._n_replies <= self._n_to_fail:
-                    row = failed(base, Status.ERROR, "fail_first", "this reply was told to fail (fail_first)")
+                    row = failed(
+                        base, Status.ERROR, "fail_first", "this reply was told to fail (fail_first)"
+                    )
                 elif isinstance(found, str):
                     row = failed(base, Status.ERROR, "not_saved", found)
                 else:
@@ -87,28 +111,45 @@ class ReplayBackend:
         """The saved reply as a new row, or a failure that says what is not there."""
         saved = entry.replies.get((base.kind, base.index))
         if saved is None:
-            return failed(base, Status.ERROR, "not_saved", _missing(base, entry, str(self.model.path)))
-        base = replace(base, prompt_tokens=saved.prompt_tokens, http_status=saved.http_status, ended_s=time.time())
+            return failed(
+                base, Status.ERROR, "not_saved", _missing(base, entry, str(self.model.path))
+            )
+        base = replace(
+            base,
+            prompt_tokens=saved.prompt_tokens,
+            http_status=saved.http_status,
+            ended_s=time.time(),
+        )
         if saved.status is not None and saved.status.is_failure:
-            base = replace(base, completion_tokens=saved.completion_tokens, finish_reason=saved.finish_reason)
+            base = replace(
+                base, completion_tokens=saved.completion_tokens, finish_reason=saved.finish_reason
+            )
             message = saved.error_message or "the saved reply is a failure"
             return failed(base, saved.status, saved.error_type or "saved_failure", message)
         if isinstance(request, Generate):
             return _text_row(base, saved, request)
         if not is_logprob(saved.logprob):
             message = (
-                f"the {base.kind} row of document {base.doc_id!r} in {self.model.path} has logprob {saved.logprob}"
+                f"the {base.kind} row of document {base.doc_id!r} in {self.model.path} has logprob "
+                f"{saved.logprob}"
             )
-            return failed(base, Status.ERROR, "not_saved", f"{message}: a number of at most 0 is needed")
+            return failed(
+                base, Status.ERROR, "not_saved", f"{message}: a number of at most 0 is needed"
+            )
         return replace(
-            base, logprob=saved.logprob, n_tokens=saved.n_tokens, is_greedy=saved.is_greedy, extra=saved.extra
+            base,
+            logprob=saved.logprob,
+            n_tokens=saved.n_tokens,
+            is_greedy=saved.is_greedy,
+            extra=saved.extra,
         )
 
     def _loaded(self) -> Library:
         if self._library is None:
             if not self.model.path:
                 raise Fault(
-                    f"model.path of {visible(self.model.name)!r} is not set: the backend replay needs a file."
+                    f"model.path of {visible(self.model.name)!r} is not set: the backend replay "
+                    "needs a file."
                 )
             self._library = load(self.model.path)
         return self._library
@@ -137,7 +178,9 @@ def _last_user_text(messages: tuple[Message, ...]) -> str:
 
 
 def _bases(request: Request) -> Iterator[Reply]:
-    """The rows of a request before anything was found: key, seed and times, each made when it is asked for."""
+    """The rows of a request before anything was found: key, seed and times, each made when it is
+    asked for.
+    """
     keys = request.keys()
     for doc_id, kind, index, turn in keys:
         now = time.time()
@@ -152,13 +195,18 @@ def _missing(base: Reply, entry: Entry, path: str) -> str:
     if base.kind == Kind.GENERATE:
         what = f"sample {base.index}"
     else:
-        what = f"{base.kind} reply" if base.kind == Kind.ROLLING else f"{base.kind} reply {base.index}"
+        what = (
+            f"{base.kind} reply" if base.kind == Kind.ROLLING else f"{base.kind} reply {base.index}"
+        )
     kinds = "" if base.kind in entry.kinds else f" (saved there: {', '.join(entry.kinds)})"
     return f"document {base.doc_id!r} has no saved {what} in {path}{kinds}"
 
 
 def _text_row(base: Reply, saved: Saved, request: Generate) -> Reply:
-    """The saved answer as a new row. It was split when it was saved; what comes unsplit is split now."""
+    """The saved answer as a new row.
+
+    It was split when it was saved; what comes unsplit is split now.
+    """
     row = answered(
         replace(base, completion_tokens=saved.completion_tokens),
         saved.text,

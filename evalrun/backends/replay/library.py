@@ -1,4 +1,7 @@
-"""Saved predictions as a library that finds a document by its id or its query. Read from .jsonl or Arrow files."""
+"""Saved predictions as a library that finds a document by its id or its query.
+
+Read from .jsonl or Arrow files.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +31,38 @@ class Library:
         self._lengths = sorted({len(query) for query in self._by_query}, reverse=True)
 
     def find(self, doc_id: str, message: str) -> Entry | str:
-        """The entry of a document, else why there is none. An id in several files is settled by the query."""
+        """The entry of a document, else why there is none.
+
+        An id in several files is settled by the query.
+        """
         of_id = self._by_id.get(doc_id, [])
         if len(of_id) == 1:
             return of_id[0]
         of_query = self._by_query.get(self._query_in(message) or "", [])
-        found = [entry for entry in of_query if any(entry is other for other in of_id)] if of_id else of_query
+        found = (
+            [entry for entry in of_query if any(entry is other for other in of_id)]
+            if of_id
+            else of_query
+        )
         if len(found) == 1:
             return found[0]
         if not of_id and not found:
-            return f"{self.path} holds no reply to document {doc_id!r}, neither by its id nor by its query"
+            return (
+                f"{self.path} holds no reply to document {doc_id!r}, neither by its id nor by its "
+                "query"
+            )
         where = ", ".join(sorted({entry.source for entry in of_id or found}))
-        return f"{self.path} holds several replies to document {doc_id!r} ({where}): name one file by model.path"
+        return (
+            f"{self.path} holds several replies to document {doc_id!r} ({where}): name one file by "
+            "model.path"
+        )
 
     def _query_in(self, message: str) -> str | None:
-        """The saved query that `message` is or ends with (the longest); else the one it contains last.
+        """The saved query that `message` is or ends with (the longest); else the one it contains
+        last.
 
-        A query must stand apart: `5+5?` is not the end of `15+5?`. Where queries are parts of others, save doc_ids.
+        A query must stand apart: `5+5?` is not the end of `15+5?`. Where queries are parts of
+        others, save doc_ids.
         """
         text = message.rstrip()
         for candidate in (message, text):
@@ -76,17 +94,22 @@ def load(path: str) -> Library:
     """The library behind a path. Fault where nothing is there or a line is malformed."""
     place = Path(path)
     if not place.exists():
-        near = nearest(place.name, [p.name for p in place.parent.iterdir()]) if place.parent.is_dir() else None
+        near = (
+            nearest(place.name, [p.name for p in place.parent.iterdir()])
+            if place.parent.is_dir()
+            else None
+        )
         guess = f" Did you mean {visible(str(place.parent / near))!r}?" if near else ""
         raise Fault(
-            f"There are no saved predictions at model.path={visible(path)!r}.{guess} Allowed: a run folder, a "
-            "predictions file (.arrow) or a .jsonl file."
+            f"There are no saved predictions at model.path={visible(path)!r}.{guess} Allowed: a "
+            "run folder, a predictions file (.arrow) or a .jsonl file."
         )
     if place.is_dir():
         files = _prediction_files(place)
         if not files:
             raise Fault(
-                f"The folder model.path={visible(path)!r} holds no predictions (predictions/MODEL/TASK.arrow)."
+                f"The folder model.path={visible(path)!r} holds no predictions "
+                "(predictions/MODEL/TASK.arrow)."
             )
         entries = [entry for group in _by_task(files).values() for entry in _arrow_entries(group)]
     elif place.suffix in (".arrow", ".arrows"):
@@ -96,7 +119,10 @@ def load(path: str) -> Library:
         files = [place]
         entries = list(jsonl_entries(place))
     else:
-        raise Fault(f"model.path={visible(path)!r} is no saved prediction: allowed are a run folder, .arrow, .jsonl.")
+        raise Fault(
+            f"model.path={visible(path)!r} is no saved prediction: allowed are a run folder, "
+            ".arrow, .jsonl."
+        )
     return Library(path, _digest(place, files), entries)
 
 
@@ -105,12 +131,17 @@ def _digest(root: Path, files: list[Path]) -> str:
     digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     if root.is_file():
         return digests[0]
-    named = (f"{file.relative_to(root).as_posix()} {digest}\n" for file, digest in zip(files, digests, strict=True))
+    named = (
+        f"{file.relative_to(root).as_posix()} {digest}\n"
+        for file, digest in zip(files, digests, strict=True)
+    )
     return hashlib.sha256("".join(named).encode()).hexdigest()
 
 
 def _prediction_files(folder: Path) -> list[Path]:
-    """The predictions of a run or of a sweep's runs; in a folder that is neither, every Arrow file."""
+    """The predictions of a run or of a sweep's runs; in a folder that is neither, every Arrow
+    file.
+    """
     found = [file for suffix in ("*.arrow", "*.arrows") for file in folder.rglob(suffix)]
     found = [file for file in found if not file.name.endswith(".docs.arrow")]
     of_runs = [file for file in found if "predictions" in file.relative_to(folder).parts]
@@ -118,7 +149,9 @@ def _prediction_files(folder: Path) -> list[Path]:
 
 
 def _by_task(files: list[Path]) -> dict[str, list[Path]]:
-    """TASK.arrow with its shards TASK.0.arrows, TASK.1.arrows: the final file first, then shards by number."""
+    """TASK.arrow with its shards TASK.0.arrows, TASK.1.arrows: the final file first, then shards
+    by number.
+    """
     groups: dict[str, list[Path]] = {}
     for file in files:
         groups.setdefault(_task_path(file), []).append(file)
@@ -140,13 +173,19 @@ def _shard_number(file: Path) -> int:
 
 
 def _arrow_entries(files: list[Path]) -> Iterator[Entry]:
-    """Entries of one task's files; the last row of a key wins. Queries come from the docs file beside them."""
+    """Entries of one task's files; the last row of a key wins.
+
+    Queries come from the docs file beside them.
+    """
     queries = _queries(Path(f"{_task_path(files[0])}.docs.arrow"))
     entries: dict[str, Entry] = {}
     for file in files:
         for row in _arrow_rows(file, ("doc_id", "index")):
             if row.get("status") not in STATUSES:
-                raise Fault(f"{visible(str(file))}: status {row['status']!r} is not one of {', '.join(Status)}.")
+                raise Fault(
+                    f"{visible(str(file))}: status {row['status']!r} is not one of "
+                    f"{', '.join(Status)}."
+                )
             kind = row.get("kind") or Kind.GENERATE.value
             if kind not in KINDS or row.get("turn") not in (0, None):
                 continue
@@ -161,7 +200,11 @@ def _arrow_entries(files: list[Path]) -> Iterator[Entry]:
 def _queries(file: Path) -> dict[str, str]:
     if not file.exists():
         return {}
-    return {str(row["doc_id"]): row["query"] for row in _arrow_rows(file, ("doc_id", "query")) if row.get("query")}
+    return {
+        str(row["doc_id"]): row["query"]
+        for row in _arrow_rows(file, ("doc_id", "query"))
+        if row.get("query")
+    }
 
 
 def _arrow_rows(file: Path, needed: tuple[str, ...]) -> Iterator[dict[str, Any]]:
@@ -172,15 +215,22 @@ def _arrow_rows(file: Path, needed: tuple[str, ...]) -> Iterator[dict[str, Any]]
         try:
             if file.suffix == ".arrow":
                 reader = pa.ipc.open_file(source)
-                batches: Iterable[Any] = (reader.get_batch(i) for i in range(reader.num_record_batches))
+                batches: Iterable[Any] = (
+                    reader.get_batch(i) for i in range(reader.num_record_batches)
+                )
             else:
                 batches = _until_cut(pa, source)
             for batch in batches:
                 if not {*needed} <= set(batch.schema.names):
-                    raise Fault(f"{visible(str(file))} holds no predictions: no columns {' and '.join(needed)}.")
+                    raise Fault(
+                        f"{visible(str(file))} holds no predictions: no columns "
+                        f"{' and '.join(needed)}."
+                    )
                 yield from batch.to_pylist()
         except pa.ArrowInvalid as fault:
-            raise Fault(f"{visible(str(file))} cannot be read as Arrow: {visible(str(fault))}") from fault
+            raise Fault(
+                f"{visible(str(file))} cannot be read as Arrow: {visible(str(fault))}"
+            ) from fault
 
 
 def _until_cut(pa: Any, source: Any) -> Iterator[Any]:

@@ -16,7 +16,17 @@ KINDS = tuple(kind.value for kind in Kind)
 STATUSES = (None, *(status.value for status in Status))
 HIGHEST_LOGPROB = 1e-6  # a sum of rounded log-probabilities may end a little above 0
 
-_TEXTS = ("text", "reasoning", "raw_text", "finish_reason", "error_type", "error_message", "doc_id", "query", "extra")
+_TEXTS = (
+    "text",
+    "reasoning",
+    "raw_text",
+    "finish_reason",
+    "error_type",
+    "error_message",
+    "doc_id",
+    "query",
+    "extra",
+)
 _COUNTS = ("prompt_tokens", "completion_tokens", "http_status", "index", "n_tokens")
 _KEYS = ("query", "texts", *(column.name for column in fields(Reply)))
 
@@ -88,9 +98,11 @@ def is_logprob(value: Any) -> bool:
 
 
 def jsonl_entries(file: Path) -> Iterator[Entry]:
-    """Entries of a .jsonl file: a row is one reply (kind says which), one with `texts` all samples of a document.
+    """Entries of a .jsonl file: a row is one reply (kind says which), one with `texts` all samples
+    of a document.
 
-    Without an index, rows of one document and kind are counted in their order. Fault for a malformed line.
+    Without an index, rows of one document and kind are counted in their order. Fault for a
+    malformed line.
     """
     entries: dict[tuple[str, str], Entry] = {}
     try:
@@ -102,7 +114,9 @@ def jsonl_entries(file: Path) -> Iterator[Entry]:
             continue
         where = f"{visible(str(file))}:{number}"
         row = _checked(line, where)
-        key = ("doc_id", row["doc_id"]) if row.get("doc_id") is not None else ("query", row["query"])
+        key = (
+            ("doc_id", row["doc_id"]) if row.get("doc_id") is not None else ("query", row["query"])
+        )
         entry = entries.get(key)
         if entry is None:
             entry = entries[key] = Entry(where, row.get("doc_id"), row.get("query"))
@@ -113,7 +127,9 @@ def jsonl_entries(file: Path) -> Iterator[Entry]:
             index = sum(1 for of, _ in entry.replies if of == kind) if index is None else index
             if (kind, index) in entry.replies:
                 what = "sample" if kind == Kind.GENERATE else f"{kind} reply"
-                raise Fault(f"{where}: {what} {index} of {key[0]} {visible(key[1])!r} is there twice.")
+                raise Fault(
+                    f"{where}: {what} {index} of {key[0]} {visible(key[1])!r} is there twice."
+                )
             entry.replies[kind, index] = saved(each)
     yield from entries.values()
 
@@ -130,14 +146,19 @@ def _checked(line: str, where: str) -> dict[str, Any]:
         if key not in _KEYS:
             hint = nearest(key, _KEYS)
             guess = f" Did you mean {hint!r}?" if hint else ""
-            raise Fault(f"{where} has an unknown key {visible(key)!r}.{guess} Allowed: {', '.join(_KEYS)}.")
+            raise Fault(
+                f"{where} has an unknown key {visible(key)!r}.{guess} Allowed: {', '.join(_KEYS)}."
+            )
     _check_types(row, where)
     if row.get("doc_id") is None and not row.get("query"):
         raise Fault(f"{where} has neither doc_id nor query.")
     if row.get("kind") in (None, Kind.GENERATE):
         _check_text(row, where)
     elif not {"logprob", "error_type"} & {key for key, value in row.items() if value is not None}:
-        raise Fault(f"{where}: a row of kind {row['kind']} needs logprob (in nats), or error_type where it failed.")
+        raise Fault(
+            f"{where}: a row of kind {row['kind']} needs logprob (in nats), or error_type where it "
+            "failed."
+        )
     return row
 
 
@@ -150,14 +171,18 @@ def _check_types(row: Mapping[str, Any], where: str) -> None:
         wrong.append("texts")
     if wrong:
         raise Fault(
-            f"{where}: {', '.join(wrong)} must be text (texts: a list of it; index and counts: whole numbers)."
+            f"{where}: {', '.join(wrong)} must be text (texts: a list of it; index and counts: "
+            "whole numbers)."
         )
     for key, allowed in (("status", STATUSES), ("kind", (None, *KINDS))):
         if row.get(key) not in allowed:
             names = ", ".join(str(name) for name in allowed if name is not None)
             raise Fault(f"{where}: {key} {row[key]!r} is not one of {names}.")
     if row.get("logprob") is not None and not is_logprob(row["logprob"]):
-        raise Fault(f"{where}: logprob {row['logprob']!r} is no log-probability: a number of at most 0, in nats.")
+        raise Fault(
+            f"{where}: logprob {row['logprob']!r} is no log-probability: a number of at most 0, in "
+            "nats."
+        )
     if not isinstance(row.get("is_greedy"), bool | None):
         raise Fault(f"{where}: is_greedy {row['is_greedy']!r} must be true, false or null.")
 
@@ -167,10 +192,16 @@ def _check_text(row: Mapping[str, Any], where: str) -> None:
     if not {"text", "texts", "error_type", "status"} & set(row):
         hint = ""
         if "logprob" in row:
-            hint = f" A row with logprob says its kind: {', '.join(kind for kind in KINDS if kind != Kind.GENERATE)}."
+            hint = (
+                " A row with logprob says its kind: "
+                f"{', '.join(kind for kind in KINDS if kind != Kind.GENERATE)}."
+            )
         raise Fault(f"{where} has no text (null where there is none) and no texts.{hint}")
     if "texts" in row and {"text", "index"} & set(row):
-        raise Fault(f"{where} has texts together with text or index: texts holds all samples of the document.")
+        raise Fault(
+            f"{where} has texts together with text or index: texts holds all samples of the "
+            "document."
+        )
 
 
 def _is_count(value: Any) -> bool:

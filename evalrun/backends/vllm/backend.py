@@ -1,4 +1,5 @@
-"""Backend `vllm`: the offline engine in this process tree. n samples in one call, prefix caching, replies as they end.
+"""Backend `vllm`: the offline engine in this process tree. n samples in one call, prefix caching,
+replies as they end.
 
 Texts and log-likelihoods may be mixed in one run: both are requests to the same engine.
 """
@@ -24,19 +25,24 @@ from evalrun.types import Generate, ModelPlan, Reply, Request, Sampling, Status
 
 LEAST_IN_FLIGHT = 64
 CPU_BLOCK_TOKENS = (
-    32  # of the prefix cache: whole blocks are shared. The least that its CPU kernel takes; vLLM takes 128
+    # of the prefix cache: whole blocks are shared. The least that its CPU kernel takes; vLLM takes
+    # 128
+    32
 )
 LOGPROBS_MODE = "raw_logprobs"
 ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",  # an evaluation calls nobody
     "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; without it the engine takes a share of the whole machine
-    "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",  # else one core stands idle: 278 against 445 tokens/s on two
+    # else one core stands idle: 278 against 445 tokens/s on two
+    "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to the engine: rows of consecutive sample numbers, child i drawn with seed + i."""
+    """One request to the engine: rows of consecutive sample numbers, child i drawn with seed +
+    i.
+    """
 
     job: prompts.Job
     rows: tuple[Reply, ...]
@@ -56,10 +62,10 @@ class Call:
 class VllmBackend:
     """Answers with vllm.LLM (see `base.Backend`).
 
-    model.engine: any engine arguments; they win over ours. model.batch_size: max_num_seqs. model.dtype: auto is the
-    engine's choice on a GPU and float32 on a CPU, as for hf (44 tokens/s against 17 in bfloat16, AVX2 only). The
-    engine runs in a process of its own, which is spawned: the main module needs a `__main__` guard (the evalrun
-    command has one).
+    model.engine: any engine arguments; they win over ours. model.batch_size: max_num_seqs.
+    model.dtype: auto is the engine's choice on a GPU and float32 on a CPU, as for hf (44 tokens/s
+    against 17 in bfloat16, AVX2 only). The engine runs in a process of its own, which is spawned:
+    the main module needs a `__main__` guard (the evalrun command has one).
     """
 
     def __init__(self, model: ModelPlan) -> None:
@@ -95,7 +101,10 @@ class VllmBackend:
         return spans.shown(spans.context_chat(self.model, rendering.tokenizer), request)
 
     def facts(self) -> dict[str, str]:
-        """See `base.Backend.facts`; starts the engine. Floats depend on the batch: is_deterministic is "no"."""
+        """See `base.Backend.facts`; starts the engine.
+
+        Floats depend on the batch: is_deterministic is "no".
+        """
         if not self._facts:
             self.start()
             import vllm
@@ -113,7 +122,9 @@ class VllmBackend:
         return dict(self._facts)
 
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
-        """Answer all requests; a bounded number is in flight, and rows reach the sink as calls end."""
+        """Answer all requests; a bounded number is in flight, and rows reach the sink as calls
+        end.
+        """
         self.start()
         engine = self._llm.llm_engine
         most = max(LEAST_IN_FLIGHT, 2 * int(engine.vllm_config.scheduler_config.max_num_seqs))
@@ -124,7 +135,9 @@ class VllmBackend:
         watch = Watch(engine)
         try:
             while flying or again or not is_exhausted:
-                while (again or not is_exhausted) and sum(work.size for work in flying.values()) < most:
+                while (again or not is_exhausted) and sum(
+                    work.size for work in flying.values()
+                ) < most:
                     work = again.popleft() if again else next(waiting, None)
                     if work is None:
                         is_exhausted = True
@@ -163,7 +176,9 @@ class VllmBackend:
             if not loading.is_debug():
                 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
             self._path = locate.locate(self.model)
-            self._chat = prompts.chat_for(self.model, loading.load_tokenizer(self.model, self._path))
+            self._chat = prompts.chat_for(
+                self.model, loading.load_tokenizer(self.model, self._path)
+            )
         return self._chat
 
     def _arguments(self) -> dict[str, Any]:
@@ -185,17 +200,20 @@ class VllmBackend:
         if not loading.is_debug():
             own["use_tqdm_on_load"] = False
         if current_platform.is_cpu():
-            # Seeds: a seeded request whose prompt is read in chunks kills the engine on a CPU ("CPU Generator does
+            # Seeds: a seeded request whose prompt is read in chunks kills the engine on a CPU ("CPU
+            # Generator does
             # not use offset"), so a whole prompt must fit into one step.
             longest = model.max_model_len or self._context_tokens()
-            own.update(enforce_eager=True, enable_chunked_prefill=False, max_num_batched_tokens=longest)
+            own.update(
+                enforce_eager=True, enable_chunked_prefill=False, max_num_batched_tokens=longest
+            )
             own["block_size"] = CPU_BLOCK_TOKENS
             own["dtype"] = "float32" if model.dtype == "auto" else model.dtype
         own.update(loading.plain(model.engine))
         if own.get("logprobs_mode", LOGPROBS_MODE) != LOGPROBS_MODE:
             raise Fault(
-                f"model.engine.logprobs_mode={own['logprobs_mode']} of model {model.name}: log-likelihoods are read as "
-                f"{LOGPROBS_MODE}, vLLM's default. Leave the key out."
+                f"model.engine.logprobs_mode={own['logprobs_mode']} of model {model.name}: "
+                f"log-likelihoods are read as {LOGPROBS_MODE}, vLLM's default. Leave the key out."
             )
         return {name: value for name, value in own.items() if value is not None}
 
@@ -204,14 +222,18 @@ class VllmBackend:
 
         try:
             config = AutoConfig.from_pretrained(
-                self._path, revision=self.model.revision, trust_remote_code=self.model.trust_remote_code
+                self._path,
+                revision=self.model.revision,
+                trust_remote_code=self.model.trust_remote_code,
             )
         except loading.LOAD_ERRORS as error:
             raise loading.cannot_load(self.model, "configuration", error) from error
         return loading.context_tokens(self.model, config)
 
     def _work(self, requests: Iterable[Request], sink: Sink) -> Iterator[Call | Ask]:
-        """Requests made ready for the engine; those that cannot be asked go to the sink as failures."""
+        """Requests made ready for the engine; those that cannot be asked go to the sink as
+        failures.
+        """
         config = self._llm.llm_engine.vllm_config
         asker: Asker | None = None
         for request in requests:
@@ -233,7 +255,9 @@ class VllmBackend:
             for reply in job:
                 sink(reply)
 
-    def _add(self, engine: Any, work: Call | Ask, flying: dict[str, Call | Ask], sink: Sink) -> None:
+    def _add(
+        self, engine: Any, work: Call | Ask, flying: dict[str, Call | Ask], sink: Sink
+    ) -> None:
         """Hand a call or an ask to the engine; one that it refuses becomes failure rows."""
         name = f"evalrun-{next(self._numbers)}"
         try:
@@ -255,7 +279,10 @@ class VllmBackend:
 
         said = call.job.request.sampling
         chosen = {name: getattr(said, name) for name in ("top_k", "min_p", "repetition_penalty")}
-        rest = {name: self._defaults.get(name) if value is None else value for name, value in chosen.items()}
+        rest = {
+            name: self._defaults.get(name) if value is None else value
+            for name, value in chosen.items()
+        }
         return SamplingParams(
             n=len(call.rows),
             seed=call.rows[0].seed,
@@ -274,18 +301,26 @@ class VllmBackend:
             return engine.step()
         except (EngineDeadError, EngineGenerateError, RuntimeError, ValueError, OSError) as error:
             raise TaskFailure(
-                f"The vLLM engine of model {self.model.name} died: {error} Rows answered so far are kept; --resume "
-                "asks for the rest, --debug shows the engine's own messages."
+                f"The vLLM engine of model {self.model.name} died: {error} Rows answered so far "
+                "are kept; --resume asks for the rest, --debug shows the engine's own messages."
             ) from error
 
     def _replies(self, call: Call, output: Any) -> Iterator[Reply]:
         now = time.time()
         for each in sorted(output.outputs, key=lambda one: one.index):
             row = replace(
-                call.rows[each.index], completion_tokens=len(each.token_ids), started_s=call.started_s, ended_s=now
+                call.rows[each.index],
+                completion_tokens=len(each.token_ids),
+                started_s=call.started_s,
+                ended_s=now,
             )
             if each.finish_reason not in ("stop", "length"):
-                yield failed(row, Status.INCOMPLETE, "engine", f"the engine ended the request: {each.finish_reason}")
+                yield failed(
+                    row,
+                    Status.INCOMPLETE,
+                    "engine",
+                    f"the engine ended the request: {each.finish_reason}",
+                )
                 continue
             yield answered(
                 row,
@@ -310,15 +345,17 @@ class VllmBackend:
 class Watch:
     """Wakes a run whose engine process was killed.
 
-    vLLM (0.32) notices the death, but its synchronous client goes on waiting for an output; this thread puts the error
-    where the output would come.
+    vLLM (0.32) notices the death, but its synchronous client goes on waiting for an output; this
+    thread puts the error where the output would come.
     """
 
     def __init__(self, engine: Any) -> None:
         self._over = threading.Event()
         core = engine.engine_core
         if hasattr(core, "resources") and hasattr(core, "outputs_queue"):
-            threading.Thread(target=self._watch, args=(core.resources, core.outputs_queue), daemon=True).start()
+            threading.Thread(
+                target=self._watch, args=(core.resources, core.outputs_queue), daemon=True
+            ).start()
 
     def end(self) -> None:
         """Stop watching."""
@@ -334,7 +371,8 @@ class Watch:
 
 
 def consecutive(rows: tuple[Reply, ...], sampling: Sampling) -> list[tuple[Reply, ...]]:
-    """Rows cut into runs of consecutive sample numbers, which one call with n draws with their seeds.
+    """Rows cut into runs of consecutive sample numbers, which one call with n draws with their
+    seeds.
 
     At temperature 0 each row is a run: the engine takes no n > 1 there.
     """

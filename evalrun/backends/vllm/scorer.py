@@ -1,10 +1,11 @@
-"""Log-probabilities by the offline vLLM engine: spans -> asks -> scores, with the engine's prefix cache.
+"""Log-probabilities by the offline vLLM engine: spans -> asks -> scores, with the engine's prefix
+cache.
 
-An ask is one request for one token: its prompt is a span without the last token. The last one is read among the
-log-probabilities of the next token (`logprob_token_ids`), so all one-token choices of a context are one ask; the others
-are read among the log-probabilities of the prompt itself. vLLM (0.32) keeps none for prompt tokens that were in its
-cache: their rows are uninitialised memory, which is never read. What they would have held is asked for again, as the
-end of a shorter prompt.
+An ask is one request for one token: its prompt is a span without the last token. The last one is
+read among the log-probabilities of the next token (`logprob_token_ids`), so all one-token choices
+of a context are one ask; the others are read among the log-probabilities of the prompt itself. vLLM
+(0.32) keeps none for prompt tokens that were in its cache: their rows are uninitialised memory,
+which is never read. What they would have held is asked for again, as the end of a shorter prompt.
 """
 
 from __future__ import annotations
@@ -15,13 +16,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalrun.backends.base import Sink
-from evalrun.backends.loglikelihood.spans import Board, Encoder, Item, Score, Scored, Span, shared_length
+from evalrun.backends.loglikelihood.spans import (
+    Board,
+    Encoder,
+    Item,
+    Score,
+    Scored,
+    Span,
+    shared_length,
+)
 from evalrun.errors import TaskFailure
 from evalrun.types import ModelPlan, Reply, Status
 
 BLOCK_TOKENS = 32_768  # of one board
 MOST_WANTED = 128  # tokens that one request may name (vLLM 0.32)
-LOGIT_BYTES = 256 << 20  # of the rows that one ask scores: logits, their log-softmax and a copy, in float32
+# of the rows that one ask scores: logits, their log-softmax and a copy, in float32
+LOGIT_BYTES = 256 << 20
 PARAMETERS = ("logprob_token_ids", "skip_reading_prefix_cache", "flat_logprobs")
 
 
@@ -34,7 +44,10 @@ class Unread(Exception):
 
 
 class Goal:
-    """A span on its way: what its asks have brought. The board hears of it once: when all have come, or one failed."""
+    """A span on its way: what its asks have brought.
+
+    The board hears of it once: when all have come, or one failed.
+    """
 
     def __init__(self, board: Board, span: Span, n_asks: int) -> None:
         self._board = board
@@ -71,9 +84,13 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request to the engine. The prompt's tokens from `start` on are scored, and the wanted ones as next token.
+    """One request to the engine.
 
-    wanted: pairs (token, whom it is for). None wanted: the prompt is only read, so that it is in the cache.
+    The prompt's tokens from `start` on are scored, and the wanted ones as next token.
+
+    Attributes:
+        wanted: pairs (token, whom it is for). None wanted: the prompt is only read, so that it is
+            in the cache.
     """
 
     prompt: tuple[int, ...]
@@ -91,7 +108,10 @@ class Ask:
         return 1
 
     def parameters(self) -> Any:
-        """vLLM's SamplingParams: one greedy token, with raw log-probabilities. Plain values only: it is not cloned."""
+        """vLLM's SamplingParams: one greedy token, with raw log-probabilities.
+
+        Plain values only: it is not cloned.
+        """
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -122,13 +142,17 @@ class Ask:
     def _taken(self, output: Any) -> tuple[Ask, ...]:
         (made,) = output.outputs
         if made.finish_reason not in ("stop", "length"):
-            self.fail("engine", f"the engine ended the request: {made.finish_reason}", Status.INCOMPLETE)
+            self.fail(
+                "engine", f"the engine ended the request: {made.finish_reason}", Status.INCOMPLETE
+            )
             return ()
         n_cached = cached_tokens(output) if self.start < len(self.prompt) else 0
-        # The row of a place is made at the place before it: the first that can be read is n_cached + 1.
+        # The row of a place is made at the place before it: the first that can be read is n_cached
+        # + 1.
         first = self.start if n_cached < self.start else n_cached + 1
         parts = [
-            score_at(output.prompt_logprobs, place, self.prompt[place]) for place in range(first, len(self.prompt))
+            score_at(output.prompt_logprobs, place, self.prompt[place])
+            for place in range(first, len(self.prompt))
         ]
         is_whole = first == self.start
         for token, goal in self.wanted:
@@ -161,9 +185,12 @@ class Asker:
             config.model_config.max_model_len
         )  # the prompt has one less, the generated token is the last
         self._encoder = Encoder(model, tokenizer, most_tokens)
-        self._most_rows = most_tokens  # without a cache, a text in pieces would be read again for each
+        # without a cache, a text in pieces would be read again for each
+        self._most_rows = most_tokens
         if config.cache_config.enable_prefix_caching:
-            self._most_rows = max(32, LOGIT_BYTES // (3 * 4 * int(config.model_config.get_vocab_size())))
+            self._most_rows = max(
+                32, LOGIT_BYTES // (3 * 4 * int(config.model_config.get_vocab_size()))
+            )
         self._sink = sink
         self._known: dict[bytes, Score] = {}
         self._items: list[Item] = []
@@ -171,7 +198,10 @@ class Asker:
         self._last: tuple[int, ...] = ()
 
     def add(self, request: Scored) -> Iterator[Ask]:
-        """Take a request in; the asks of a board where one is full. What cannot be asked goes to the sink."""
+        """Take a request in; the asks of a board where one is full.
+
+        What cannot be asked goes to the sink.
+        """
         item = self._encoder.ready(request)
         if isinstance(item, Reply):
             self._sink(item)
@@ -187,13 +217,17 @@ class Asker:
         for ask in asks_of(Board(items, self._sink, self._known), self._most_rows):
             n_new = ask.start - shared_length(ask.prompt, self._last)
             if ask.start < len(ask.prompt) and n_new > self._most_rows:
-                yield Ask(ask.prompt[: ask.start], ask.start)  # read first, without a row of logits for each token
+                # read first, without a row of logits for each token
+                yield Ask(ask.prompt[: ask.start], ask.start)
             self._last = ask.prompt
             yield ask
 
 
 def asks_of(board: Board, most_rows: int) -> Iterator[Ask]:
-    """The asks of a board in order of coming. Spans that differ in their last token share one; long ones are several."""
+    """The asks of a board in order of coming.
+
+    Spans that differ in their last token share one; long ones are several.
+    """
     groups: dict[tuple[tuple[int, ...], int], list[tuple[int, Goal]]] = {}
     for span in board.spans:
         ends = [*range(span.start + most_rows, len(span.ids), most_rows), len(span.ids)]
@@ -206,34 +240,47 @@ def asks_of(board: Board, most_rows: int) -> Iterator[Ask]:
 
 
 def score_at(rows: Any, place: int, token: int) -> Score:
-    """The score of a token at a place of vLLM's log-probabilities (a mapping token -> entry for each place).
+    """The score of a token at a place of vLLM's log-probabilities (a mapping token -> entry for
+    each place).
 
-    The value is looked up by the token, wherever it stands; a place may hold others, which say whether it is the most
-    likely one. Unread: the token is not there, or its value is no log-probability.
+    The value is looked up by the token, wherever it stands; a place may hold others, which say
+    whether it is the most likely one. Unread: the token is not there, or its value is no
+    log-probability.
     """
-    entries: Mapping[int, Any] | None = rows[place] if rows is not None and place < len(rows) else None
+    entries: Mapping[int, Any] | None = (
+        rows[place] if rows is not None and place < len(rows) else None
+    )
     if not entries or token not in entries:
-        raise Unread("no_logprob", f"the engine gave no log-probability for token {token} at place {place}")
+        raise Unread(
+            "no_logprob", f"the engine gave no log-probability for token {token} at place {place}"
+        )
     value = float(entries[token].logprob)
     if math.isnan(value) or value > 1e-3:
-        raise Unread("bad_logprob", f"the engine gave {value} as log-probability of token {token} at place {place}")
+        raise Unread(
+            "bad_logprob",
+            f"the engine gave {value} as log-probability of token {token} at place {place}",
+        )
     return Score(value, all(value >= entry.logprob for entry in entries.values()))
 
 
 def cached_tokens(output: Any) -> int:
     """How many tokens of the prompt were not computed. Unread where the engine does not say."""
     if output.num_cached_tokens is None:
-        raise Unread("engine", "the engine does not say how many tokens of the prompt were in its cache")
+        raise Unread(
+            "engine", "the engine does not say how many tokens of the prompt were in its cache"
+        )
     return int(output.num_cached_tokens)
 
 
 def require_parameters() -> None:
-    """TaskFailure where the installed vLLM is too old to give the log-probabilities of named tokens."""
+    """TaskFailure where the installed vLLM is too old to give the log-probabilities of named
+    tokens.
+    """
     import vllm
 
     missing = [name for name in PARAMETERS if not hasattr(vllm.SamplingParams, name)]
     if missing:
         raise TaskFailure(
-            f"Log-likelihoods need a vLLM whose SamplingParams know {', '.join(missing)} (0.32 does; installed: "
-            f"{vllm.__version__}). Update vllm, or use model.backend=hf."
+            f"Log-likelihoods need a vLLM whose SamplingParams know {', '.join(missing)} (0.32 "
+            f"does; installed: {vllm.__version__}). Update vllm, or use model.backend=hf."
         )

@@ -1,4 +1,5 @@
-"""Metrics over the log-probabilities of choices that are means over documents: accuracy, recall, reciprocal rank.
+"""Metrics over the log-probabilities of choices that are means over documents: accuracy, recall,
+reciprocal rank.
 
 Ties, scores that are no number and lengths of 0: see evalrun.metrics.choices.choice_scores.
 """
@@ -27,10 +28,11 @@ from evalrun.types import Answer, Choices, Doc, Verdict
 
 
 class MeanOverChoices(ChoiceMetric):
-    """One value in [0, 1] per document from its table of scores; the number is the mean over documents.
+    """One value in [0, 1] per document from its table of scores; the number is the mean over
+    documents.
 
-    Statistics besides the value: is_tied (the next choice scores the same), n_broken (scores that are no number),
-    n_choices.
+    Statistics besides the value: is_tied (the next choice scores the same), n_broken (scores that
+    are no number), n_choices.
     """
 
     normalization: ClassVar[str | None] = None
@@ -77,7 +79,9 @@ class MeanOverChoices(ChoiceMetric):
         table = self.table(docs, answers, self.divisor)
         values = np.where(table.has_answer, self.measure(table), 0.0).tolist()
         ties = table.is_tied(self.cut).astype(int).tolist()
-        return list(zip(values, ties, table.n_broken.tolist(), table.n_choices.tolist(), strict=True))
+        return list(
+            zip(values, ties, table.n_broken.tolist(), table.n_choices.tolist(), strict=True)
+        )
 
 
 def _value(matrix: Matrix) -> NDArray[np.float64]:
@@ -107,7 +111,9 @@ _SINGLE = "; one forward pass, as LightEval 0.3 to 0.6 for choices of one token"
 @registered
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodAcc(BestChoice):
-    """Share of documents whose most likely choice is a gold. argmax_i L_i, the lower index of equals. Range [0, 1]."""
+    """Share of documents whose most likely choice is a gold. argmax_i L_i, the lower index of
+    equals. Range [0, 1].
+    """
 
     name: ClassVar[str] = "loglikelihood_acc"
     display: ClassVar[str] = "loglikelihood_acc"
@@ -117,7 +123,10 @@ class LoglikelihoodAcc(BestChoice):
 @registered
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodAccSingleToken(LoglikelihoodAcc):
-    """loglikelihood_acc where every choice is one token; one forward pass scores them all. Range [0, 1]."""
+    """loglikelihood_acc where every choice is one token; one forward pass scores them all.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "loglikelihood_acc_single_token"
     display: ClassVar[str] = "loglikelihood_acc_single_token"
@@ -130,7 +139,8 @@ class LoglikelihoodAccSingleToken(LoglikelihoodAcc):
 class LoglikelihoodAccNorm(BestChoice):
     """As loglikelihood_acc with L_i / characters. Range [0, 1].
 
-    Characters are code points of the choice as it is sent, a leading space counted; a Chinese character is one.
+    Characters are code points of the choice as it is sent, a leading space counted; a Chinese
+    character is one.
     """
 
     name: ClassVar[str] = "loglikelihood_acc_norm"
@@ -143,7 +153,10 @@ class LoglikelihoodAccNorm(BestChoice):
 @registered
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodAccNormSingleToken(LoglikelihoodAccNorm):
-    """loglikelihood_acc_norm where every choice is one token; still divided by characters. Range [0, 1]."""
+    """loglikelihood_acc_norm where every choice is one token; still divided by characters.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "loglikelihood_acc_norm_single_token"
     display: ClassVar[str] = "loglikelihood_acc_norm_single_token"
@@ -171,21 +184,27 @@ class AccNormToken(BestChoice):
 
     name: ClassVar[str] = "acc_norm_token"
     display: ClassVar[str] = "acc_norm_token"
-    source: ClassVar[str] = "LightEval, token normalisation; Brown et al. 2020 (arXiv 2005.14165), section 2.4"
+    source: ClassVar[str] = (
+        "LightEval, token normalisation; Brown et al. 2020 (arXiv 2005.14165), section 2.4"
+    )
     normalization: ClassVar[str | None] = "token"
 
 
 @registered
 @dataclass(frozen=True, slots=True)
 class AccNormPmi(BestChoice):
-    """As loglikelihood_acc with L_i - U_i, U_i the choice's log-probability without the context. Range [0, 1].
+    """As loglikelihood_acc with L_i - U_i, U_i the choice's log-probability without the context.
+
+    Range [0, 1].
 
     A document without the scores U_i is refused.
     """
 
     name: ClassVar[str] = "acc_norm_pmi"
     display: ClassVar[str] = "acc_norm_pmi"
-    source: ClassVar[str] = "Holtzman et al. 2021 (surface form competition, arXiv 2104.08315), PMI_DC"
+    source: ClassVar[str] = (
+        "Holtzman et al. 2021 (surface form competition, arXiv 2104.08315), PMI_DC"
+    )
     normalization: ClassVar[str | None] = "pmi"
     needs_unconditioned: ClassVar[bool] = True
 
@@ -196,7 +215,10 @@ _RECALL = "LightEval 0.13 `recall@k`, ranks by a stable descending sort"
 @registered
 @dataclass(frozen=True, slots=True)
 class RecallAt1(GoldInBest):
-    """Share of documents with a gold as the best choice: loglikelihood_acc by another name. Range [0, 1]."""
+    """Share of documents with a gold as the best choice: loglikelihood_acc by another name.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "recall_at_1"
     display: ClassVar[str] = "recall_at_1"
@@ -246,9 +268,12 @@ class RecallAt2SingleToken(RecallAt2):
 @registered
 @dataclass(frozen=True, slots=True)
 class RecallAtK(GoldInBest):
-    """Share of documents with a gold among the k best choices. Never falls with k; 1 from k = choices on. Range [0, 1].
+    """Share of documents with a gold among the k best choices.
 
-    k: how many of the ranked choices are looked at; it draws no samples.
+    Never falls with k; 1 from k = choices on. Range [0, 1].
+
+    Attributes:
+        k: how many of the ranked choices are looked at; it draws no samples.
     """
 
     name: ClassVar[str] = "recall_at_k"
@@ -280,7 +305,10 @@ _MRR = "Voorhees 1999 (TREC-8 question answering), reciprocal rank of the first 
 class Mrr(MeanOverChoices):
     """1 / (1 + choices strictly better than the best gold), the mean over documents. Range [0, 1].
 
-    Equal scores share the better rank. length_normalization: None, or char (L / characters).
+    Equal scores share the better rank.
+
+    Attributes:
+        length_normalization: None, or char (L / characters).
     """
 
     name: ClassVar[str] = "mrr"
@@ -317,12 +345,15 @@ class MrrSingleToken(Mrr):
 class AccGoldsLikelihood(ChoiceMetric):
     """Share of documents of which a gold is the model's own greedy continuation. Range [0, 1].
 
-    Flags of choices that are no gold do not count. A document without choices and golds: the flags are its golds'.
+    Flags of choices that are no gold do not count. A document without choices and golds: the flags
+    are its golds'.
     """
 
     name: ClassVar[str] = "acc_golds_likelihood"
     display: ClassVar[str] = "acc_golds_likelihood"
-    source: ClassVar[str] = "LightEval 0.3 to 0.6, greedy flag of the golds (lm-evaluation-harness, LAMBADA `acc`)"
+    source: ClassVar[str] = (
+        "LightEval 0.3 to 0.6, greedy flag of the golds (lm-evaluation-harness, LAMBADA `acc`)"
+    )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -337,10 +368,14 @@ class AccGoldsLikelihood(ChoiceMetric):
 
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         if not isinstance(answer, Choices) or answer.is_greedy is None:
-            raise ValueError(f"document {doc.id!r}: whether each choice is the greedy continuation is missing")
+            raise ValueError(
+                f"document {doc.id!r}: whether each choice is the greedy continuation is missing"
+            )
         flags = answer.is_greedy
         if doc.choices and len(doc.choices) != len(flags):
-            raise ValueError(f"document {doc.id!r} has {len(doc.choices)} choices, but {len(flags)} greedy flags")
+            raise ValueError(
+                f"document {doc.id!r} has {len(doc.choices)} choices, but {len(flags)} greedy flags"
+            )
         if not doc.choices and not doc.gold:
             return (float(any(flags)),)
         return (float(any(flags[place] for place in gold_indices(doc, len(flags)))),)

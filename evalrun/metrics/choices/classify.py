@@ -1,7 +1,9 @@
-"""Corpus metrics of classification by log-likelihood: F1 of one class, mean F1 over classes, Matthews correlation.
+"""Corpus metrics of classification by log-likelihood: F1 of one class, mean F1 over classes,
+Matthews correlation.
 
-The class of a document is its first gold; the predicted class is its best choice (evalrun.metrics.choices.choice_scores).
-A document of which no choice has a finite score has no predicted class and is wrong for every class.
+The class of a document is its first gold; the predicted class is its best choice
+(evalrun.metrics.choices.choice_scores). A document of which no choice has a finite score has no
+predicted class and is wrong for every class.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from numpy.typing import NDArray
 
 from evalrun.errors import Fault, visible
 from evalrun.metrics.base import Column, Matrix, Output, Statistic
-from evalrun.metrics.choices.choice_scores import ChoiceMetric, ChoiceTable, choice_notes, registered
+from evalrun.metrics.choices.choice_scores import (
+    ChoiceMetric,
+    ChoiceTable,
+    choice_notes,
+    registered,
+)
 from evalrun.metrics.counts import check_count
 from evalrun.types import Answer, Doc, Verdict
 
@@ -25,17 +32,23 @@ _COUNTS = ("is_tied", "n_broken", "n_choices")
 
 
 def f1_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """2 tp / (2 tp + fp + fn) of sums [..., (tp, fp, fn)]; 0 where there is nothing to divide by. Range [0, 1]."""
+    """2 tp / (2 tp + fp + fn) of sums [..., (tp, fp, fn)]; 0 where there is nothing to divide by.
+
+    Range [0, 1].
+    """
     twice = 2 * sums[..., 0]
     whole = twice + sums[..., 1] + sums[..., 2]
     return np.divide(twice, whole, out=np.zeros_like(twice), where=whole > 0)
 
 
 def matthews(gold: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
-    """Matthews correlation of two rows of class numbers (0 or more), for any number of classes. Range [-1, 1].
+    """Matthews correlation of two rows of class numbers (0 or more), for any number of classes.
 
-    (c s - sum_k p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2)) with s documents, c of them right, t_k golds and
-    p_k predictions of class k. 0 where one side holds a single class. Gorodkin 2004, eq. 8.
+    Range [-1, 1].
+
+    (c s - sum_k p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2)) with s documents, c of them
+    right, t_k golds and p_k predictions of class k. 0 where one side holds a single class. Gorodkin
+    2004, eq. 8.
     """
     size = int(max(gold.max(), predicted.max())) + 1
     wanted = np.bincount(gold, minlength=size).astype(np.float64)
@@ -48,9 +61,11 @@ def matthews(gold: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
 
 
 def mean_f1(gold: NDArray[np.int64], predicted: NDArray[np.int64], n_classes: int) -> float:
-    """Mean over the classes 0 to n_classes - 1 of 2 tp / (2 tp + fp + fn), each class against the rest. Range [0, 1].
+    """Mean over the classes 0 to n_classes - 1 of 2 tp / (2 tp + fp + fn), each class against the
+    rest. Range [0, 1].
 
-    A class without golds and predictions has 0. A prediction outside the classes is a miss for its gold's class.
+    A class without golds and predictions has 0. A prediction outside the classes is a miss for its
+    gold's class.
     """
     size = max(n_classes, int(gold.max(initial=0)) + 1, int(predicted.max(initial=0)) + 1)
     right = np.bincount(gold[gold == predicted], minlength=size)[:n_classes].astype(np.float64)
@@ -85,7 +100,9 @@ class Classification(ChoiceMetric):
             return []
         table = self.table(docs, answers)
         counts = (table.is_tied(), table.n_broken, table.n_choices)
-        columns = [np.asarray(each, dtype=np.int64).tolist() for each in (*self.statistics(table), *counts)]
+        columns = [
+            np.asarray(each, dtype=np.int64).tolist() for each in (*self.statistics(table), *counts)
+        ]
         return list(zip(*columns, strict=True))
 
 
@@ -111,9 +128,12 @@ _F1 = "binary F1 (van Rijsbergen 1979; scikit-learn f1_score, zero_division=0)"
 @registered
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodF1(Classification):
-    """F1 = 2 tp / (2 tp + fp + fn) of one class over the corpus; 0 where the class never occurs. Range [0, 1].
+    """F1 = 2 tp / (2 tp + fp + fn) of one class over the corpus; 0 where the class never occurs.
 
-    positive_class: the index of the choice that counts as positive.
+    Range [0, 1].
+
+    Attributes:
+        positive_class: the index of the choice that counts as positive.
     """
 
     name: ClassVar[str] = "loglikelihood_f1"
@@ -126,8 +146,8 @@ class LoglikelihoodF1(Classification):
         value = self.positive_class
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise Fault(
-                f"Metric {self.name!r}: positive_class must be the index of a choice, 0 or more; got "
-                f"{visible(repr(value))}."
+                f"Metric {self.name!r}: positive_class must be the index of a choice, 0 or more; "
+                f"got {visible(repr(value))}."
             )
 
     def outputs(self) -> tuple[Output, ...]:
@@ -143,7 +163,10 @@ class LoglikelihoodF1(Classification):
 @registered
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodF1SingleToken(LoglikelihoodF1):
-    """loglikelihood_f1 where every choice is one token; one forward pass scores them all. Range [0, 1]."""
+    """loglikelihood_f1 where every choice is one token; one forward pass scores them all.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "loglikelihood_f1_single_token"
     display: ClassVar[str] = "loglikelihood_f1_single_token"
@@ -153,7 +176,9 @@ class LoglikelihoodF1SingleToken(LoglikelihoodF1):
 @registered
 @dataclass(frozen=True, slots=True)
 class Mcc(Predicting):
-    """Matthews correlation of gold and predicted class over the corpus, for any number of classes. Range [-1, 1].
+    """Matthews correlation of gold and predicted class over the corpus, for any number of classes.
+
+    Range [-1, 1].
 
     0 where one side holds a single class (undefined there; a note says so).
     """
@@ -170,7 +195,8 @@ class Mcc(Predicting):
         notes = choice_notes(matrix)
         if any(len(np.unique(side)) == 1 for side in _classes(matrix)):
             notes += (
-                f"{self.display} is undefined where golds or predictions hold one class only; it is given as 0",
+                f"{self.display} is undefined where golds or predictions hold one class only; it "
+                "is given as 0",
             )
         return notes
 
@@ -190,8 +216,10 @@ class MccSingleToken(Mcc):
 class MultiF1Numeric(Predicting):
     """Mean over the classes of each class's F1 against the rest, over the corpus. Range [0, 1].
 
-    num_classes: how many classes there are; open: as many as the documents have choices. A class that never occurs
-    counts with 0. Every choice is one token; one forward pass scores them all.
+    Attributes:
+        num_classes: how many classes there are; open: as many as the documents have choices. A
+            class that never occurs counts with 0. Every choice is one token; one forward pass
+            scores them all.
     """
 
     name: ClassVar[str] = "multi_f1_numeric"

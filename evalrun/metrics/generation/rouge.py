@@ -1,4 +1,6 @@
-"""ROUGE between an answer and the gold summaries: scorers and metrics rouge1, rouge2, rougeL, rougeLsum."""
+"""ROUGE between an answer and the gold summaries: scorers and metrics rouge1, rouge2, rougeL,
+rougeLsum.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ LIN = "Lin 2004 (ROUGE, aclanthology W04-1013), as computed by rouge-score 0.1.2
 
 
 class Parts(NamedTuple):
-    """A text, cut: its tokens, its n-grams of two, and the tokens of its lines that are not empty."""
+    """A text, cut: its tokens, its n-grams of two, and the tokens of its lines that are not
+    empty.
+    """
 
     tokens: list[str]
     pairs: list[Hashable]
@@ -36,7 +40,9 @@ def cutter(stemmer: str | None, tokenizer: str, kinds: Sequence[str]) -> Cut:
     def cut(text: str) -> Parts:
         lines = [line for line in text.split("\n") if line] if "rougeLsum" in kinds else [text]
         sentences = [split(line) if stemmer is None else stems(split(line)) for line in lines]
-        tokens = sentences[0] if len(sentences) == 1 else [token for each in sentences for token in each]
+        tokens = (
+            sentences[0] if len(sentences) == 1 else [token for each in sentences for token in each]
+        )
         return Parts(tokens, overlap.ngrams(tokens, 2) if "rouge2" in kinds else [], sentences)
 
     return cut
@@ -51,11 +57,15 @@ def _bigrams(gold: Parts, pred: Parts) -> float:
 
 
 def _subsequence(gold: Parts, pred: Parts) -> float:
-    return f_measure(overlap.lcs_length(gold.tokens, pred.tokens), len(gold.tokens), len(pred.tokens))
+    return f_measure(
+        overlap.lcs_length(gold.tokens, pred.tokens), len(gold.tokens), len(pred.tokens)
+    )
 
 
 def _union(gold: Parts, pred: Parts) -> float:
-    return f_measure(overlap.union_lcs_hits(gold.sentences, pred.sentences), len(gold.tokens), len(pred.tokens))
+    return f_measure(
+        overlap.union_lcs_hits(gold.sentences, pred.sentences), len(gold.tokens), len(pred.tokens)
+    )
 
 
 KINDS: dict[str, Callable[[Parts, Parts], float]] = {
@@ -75,7 +85,9 @@ def f_measure(hits: int, n_gold: int, n_pred: int) -> float:
 
 
 def rouge(kinds: Sequence[str], golds: Sequence[Parts], pred: Parts) -> list[float]:
-    """One F-measure in [0, 1] per kind: that of the gold which is best for it. 0 where a side has no token."""
+    """One F-measure in [0, 1] per kind: that of the gold which is best for it. 0 where a side
+    has no token.
+    """
     if not pred.tokens:
         return [0.0] * len(kinds)
     scored = [gold for gold in golds if gold.tokens]
@@ -93,22 +105,32 @@ def rouge(kinds: Sequence[str], golds: Sequence[Parts], pred: Parts) -> list[flo
 
 
 def has_tokens(golds: Sequence[Parts], pred: Parts) -> bool:
-    """True where the answer and some gold hold a token: else 0 is said by the tokenizer, not by the answer."""
+    """True where the answer and some gold hold a token: else 0 is said by the tokenizer, not by
+    the answer.
+    """
     return bool(pred.tokens) and any(gold.tokens for gold in golds)
 
 
 def check_options(owner: Any) -> None:
-    """Fault for an unknown stemmer or tokenizer. True and False stand for the stemmer porter and none."""
+    """Fault for an unknown stemmer or tokenizer.
+
+    True and False stand for the stemmer porter and none.
+    """
     if isinstance(owner.stemmer, bool) or owner.stemmer in ("true", "false", "none"):
         object.__setattr__(owner, "stemmer", "porter" if owner.stemmer in (True, "true") else None)
     if owner.stemmer not in (None, "porter"):
-        raise Fault(f"{owner.name}: stemmer must be porter or none, got {visible(repr(owner.stemmer))}.")
+        raise Fault(
+            f"{owner.name}: stemmer must be porter or none, got {visible(repr(owner.stemmer))}."
+        )
     if owner.tokenizer not in ROUGE_TOKENIZERS:
         raise unknown(f"tokenizer of {owner.name}", str(owner.tokenizer), list(ROUGE_TOKENIZERS))
 
 
 class RougeScorer(Scorer):
-    """F-measure of one kind against the best gold. Range [0, 1]. A side without any token: 0, and unparsed."""
+    """F-measure of one kind against the best gold.
+
+    Range [0, 1]. A side without any token: 0, and unparsed.
+    """
 
     packages: ClassVar[tuple[str, ...]] = ("rapidfuzz", "nltk")
     is_graded: ClassVar[bool] = True
@@ -146,7 +168,9 @@ class RougeScorer(Scorer):
 class Rouge1Scorer(RougeScorer):
     """F-measure of shared words, best gold. Range [0, 1].
 
-    stemmer: porter or none; tokenizer: rouge (runs of a-z and 0-9) or char (every character).
+    Attributes:
+        stemmer: porter or none.
+        tokenizer: rouge (runs of a-z and 0-9) or char (every character).
     """
 
     name: ClassVar[str] = "rouge1"
@@ -177,7 +201,10 @@ class RougeLScorer(RougeScorer):
 @SCORERS.named("rougeLsum")
 @dataclass(frozen=True, slots=True)
 class RougeLsumScorer(RougeScorer):
-    """F-measure of the union over lines of longest common subsequences, best gold. Range [0, 1]. As rouge1."""
+    """F-measure of the union over lines of longest common subsequences, best gold.
+
+    Range [0, 1]. As rouge1.
+    """
 
     name: ClassVar[str] = "rougeLsum"
     stemmer: str | None = None
@@ -185,7 +212,9 @@ class RougeLsumScorer(RougeScorer):
 
 
 class RougeMean(MeanOfVerdicts):
-    """Mean of a ROUGE scorer over samples, then over documents; the scorer has the metric's stemmer and tokenizer."""
+    """Mean of a ROUGE scorer over samples, then over documents; the scorer has the metric's
+    stemmer and tokenizer.
+    """
 
     source: ClassVar[str] = LIN
     stemmer: str | None
@@ -203,8 +232,11 @@ class RougeMean(MeanOfVerdicts):
 class Rouge1(RougeMean):
     """F-measure 2PR / (P + R) of words that answer and gold share.
 
-    The best gold counts; mean over samples, then documents. Range [0, 1]. stemmer: porter or none; tokenizer:
-    rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
+    The best gold counts; mean over samples, then documents. Range [0, 1].
+
+    Attributes:
+        stemmer: porter or none.
+        tokenizer: rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
     """
 
     name: ClassVar[str] = "rouge1"
@@ -220,8 +252,11 @@ class Rouge1(RougeMean):
 class Rouge2(RougeMean):
     """F-measure 2PR / (P + R) of pairs of neighbouring words that answer and gold share.
 
-    The best gold counts; mean over samples, then documents. Range [0, 1]. stemmer: porter or none; tokenizer:
-    rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
+    The best gold counts; mean over samples, then documents. Range [0, 1].
+
+    Attributes:
+        stemmer: porter or none.
+        tokenizer: rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
     """
 
     name: ClassVar[str] = "rouge2"
@@ -237,8 +272,11 @@ class Rouge2(RougeMean):
 class RougeL(RougeMean):
     """F-measure 2PR / (P + R) of the longest common subsequence of words.
 
-    The best gold counts; mean over samples, then documents. Range [0, 1]. stemmer: porter or none; tokenizer:
-    rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
+    The best gold counts; mean over samples, then documents. Range [0, 1].
+
+    Attributes:
+        stemmer: porter or none.
+        tokenizer: rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
     """
 
     name: ClassVar[str] = "rougeL"
@@ -252,10 +290,15 @@ class RougeL(RougeMean):
 @METRICS.named("rougeLsum")
 @dataclass(frozen=True, slots=True)
 class RougeLsum(RougeMean):
-    """F-measure 2PR / (P + R) over lines: words of a gold line that lie on a longest common subsequence with any line.
+    """F-measure 2PR / (P + R) over lines: words of a gold line that lie on a longest common
+    subsequence with any line.
 
-    The best gold counts; mean over samples, then documents. Range [0, 1]. stemmer: porter or none; tokenizer:
-    rouge (runs of a-z and 0-9; other scripts score 0) or char (every character). Without newlines it equals rougeL.
+    The best gold counts; mean over samples, then documents. Range [0, 1].
+
+    Attributes:
+        stemmer: porter or none.
+        tokenizer: rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
+            Without newlines it equals rougeL.
     """
 
     name: ClassVar[str] = "rougeLsum"

@@ -1,4 +1,6 @@
-"""BLEU of single answers: scorers and metrics bleu_1 and bleu_4, as nltk's sentence_bleu without smoothing."""
+"""BLEU of single answers: scorers and metrics bleu_1 and bleu_4, as nltk's sentence_bleu without
+smoothing.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,20 @@ from evalrun.types import Doc, Verdict
 
 WEIGHTS = ("single_order", "cumulative")
 DEFAULT = "nltk_treebank_no_punkt"
-SOURCE = "Papineni et al. 2002 (aclanthology P02-1040), as nltk 3.9.1 sentence_bleu without smoothing"
+SOURCE = (
+    "Papineni et al. 2002 (aclanthology P02-1040), as nltk 3.9.1 sentence_bleu without smoothing"
+)
 
 
-def sentence_bleu(golds: Sequence[Sequence[str]], pred: Sequence[str], weights: Sequence[float]) -> float:
-    """Brevity penalty x exp(sum of w_n log p_n), p_n the clipped precision of n-grams against all golds. Range [0, 1].
+def sentence_bleu(
+    golds: Sequence[Sequence[str]], pred: Sequence[str], weights: Sequence[float]
+) -> float:
+    """Brevity penalty x exp(sum of w_n log p_n), p_n the clipped precision of n-grams against all
+    golds. Range [0, 1].
 
-    0 where an order that has weight has no match, or no word matches at all. (nltk gives about 1e-308 for the
-    former.) The penalty takes the gold whose length is nearest, of two the shorter. Source: Papineni et al. 2002.
+    0 where an order that has weight has no match, or no word matches at all. (nltk gives about
+    1e-308 for the former.) The penalty takes the gold whose length is nearest, of two the shorter.
+    Source: Papineni et al. 2002.
     """
     total = 0.0
     for n, weight in enumerate(weights, 1):
@@ -41,7 +49,9 @@ def sentence_bleu(golds: Sequence[Sequence[str]], pred: Sequence[str], weights: 
 
 
 def clipped(golds: Sequence[Sequence[str]], pred: Sequence[str], n: int) -> tuple[int, int]:
-    """(n-grams of `pred` that stand in a gold, each no more often than in any one gold; all n-grams of `pred`)."""
+    """(n-grams of `pred` that stand in a gold, each no more often than in any one gold; all
+    n-grams of `pred`).
+    """
     most = Counter(ngrams(golds[0], n))
     for gold in golds[1:]:
         most |= Counter(ngrams(gold, n))
@@ -57,7 +67,11 @@ def check_options(owner: Any) -> None:
 
 
 class SentenceBleuScorer(Scorer):
-    """BLEU of one answer against all golds. Range [0, 1]. order: the highest order of n-grams."""
+    """BLEU of one answer against all golds. Range [0, 1].
+
+    Attributes:
+        order: the highest order of n-grams.
+    """
 
     packages: ClassVar[tuple[str, ...]] = ("nltk",)
     is_graded: ClassVar[bool] = True
@@ -69,9 +83,16 @@ class SentenceBleuScorer(Scorer):
         check_options(self)
 
     def check_doc(self, doc: Doc) -> str | None:
-        """A document needs a gold, and the tokenizer's data where its golds cannot be cut without."""
+        """A document needs a gold, and the tokenizer's data where its golds cannot be cut
+        without.
+        """
         reason = super().check_doc(doc)
-        if reason or self.tokenizer == DEFAULT or has_punkt() or not any(map(needs_punkt, doc.gold_texts)):
+        if (
+            reason
+            or self.tokenizer == DEFAULT
+            or has_punkt()
+            or not any(map(needs_punkt, doc.gold_texts))
+        ):
             return reason
         return f"document {doc.id!r} cannot be cut into words: {PUNKT_HELP}"
 
@@ -80,7 +101,9 @@ class SentenceBleuScorer(Scorer):
         if not doc.gold:
             raise ValueError(self.check_doc(doc))
         cut = WORD_TOKENIZERS[self.tokenizer]
-        return Verdict(sentence_bleu([cut(gold) for gold in doc.gold_texts], cut(text), self._weights()))
+        return Verdict(
+            sentence_bleu([cut(gold) for gold in doc.gold_texts], cut(text), self._weights())
+        )
 
     def _weights(self) -> list[float]:
         if self.weights == "cumulative":
@@ -91,7 +114,11 @@ class SentenceBleuScorer(Scorer):
 @SCORERS.named("bleu_1")
 @dataclass(frozen=True, slots=True)
 class Bleu1Scorer(SentenceBleuScorer):
-    """Clipped precision of words x brevity penalty. Range [0, 1]. tokenizer: nltk_treebank_no_punkt, nltk_word_tokenize."""
+    """Clipped precision of words x brevity penalty. Range [0, 1].
+
+    Attributes:
+        tokenizer: nltk_treebank_no_punkt, nltk_word_tokenize.
+    """
 
     name: ClassVar[str] = "bleu_1"
     order: ClassVar[int] = 1
@@ -102,7 +129,10 @@ class Bleu1Scorer(SentenceBleuScorer):
 @SCORERS.named("bleu_4")
 @dataclass(frozen=True, slots=True)
 class Bleu4Scorer(SentenceBleuScorer):
-    """BLEU of 4-grams alone (weights=single_order) or of orders 1 to 4 (cumulative). Range [0, 1]. Else as bleu_1."""
+    """BLEU of 4-grams alone (weights=single_order) or of orders 1 to 4 (cumulative).
+
+    Range [0, 1]. Else as bleu_1.
+    """
 
     name: ClassVar[str] = "bleu_4"
     order: ClassVar[int] = 4
@@ -111,7 +141,9 @@ class Bleu4Scorer(SentenceBleuScorer):
 
 
 class SentenceBleuMean(MeanOfVerdicts):
-    """Mean of a sentence BLEU over samples, then over documents; the scorer has the metric's parameters."""
+    """Mean of a sentence BLEU over samples, then over documents; the scorer has the metric's
+    parameters.
+    """
 
     source: ClassVar[str] = SOURCE
     weights: str
@@ -127,10 +159,13 @@ class SentenceBleuMean(MeanOfVerdicts):
 @METRICS.named("bleu_1")
 @dataclass(frozen=True, slots=True)
 class Bleu1(SentenceBleuMean):
-    """Brevity penalty x clipped precision of words, all golds as references; mean over samples, then documents.
+    """Brevity penalty x clipped precision of words, all golds as references; mean over samples,
+    then documents.
 
-    Range [0, 1]. It is the mean of sentences' scores, not a corpus score. tokenizer: nltk_treebank_no_punkt, or
-    nltk_word_tokenize, which needs NLTK's punkt_tab data.
+    Range [0, 1]. It is the mean of sentences' scores, not a corpus score.
+
+    Attributes:
+        tokenizer: nltk_treebank_no_punkt, or nltk_word_tokenize, which needs NLTK's punkt_tab data.
     """
 
     name: ClassVar[str] = "bleu_1"
@@ -144,10 +179,14 @@ class Bleu1(SentenceBleuMean):
 @METRICS.named("bleu_4")
 @dataclass(frozen=True, slots=True)
 class Bleu4(SentenceBleuMean):
-    """Brevity penalty x clipped precision of 4-grams alone, all golds as references; mean over samples, then documents.
+    """Brevity penalty x clipped precision of 4-grams alone, all golds as references; mean over
+    samples, then documents.
 
-    Range [0, 1]; 0 for an answer of fewer than 4 words. weights=cumulative: the geometric mean of orders 1 to 4, the
-    BLEU-4 of the paper. It is the mean of sentences' scores, not a corpus score. tokenizer: as bleu_1.
+    Range [0, 1]; 0 for an answer of fewer than 4 words. weights=cumulative: the geometric mean of
+    orders 1 to 4, the BLEU-4 of the paper. It is the mean of sentences' scores, not a corpus score.
+
+    Attributes:
+        tokenizer: as bleu_1.
     """
 
     name: ClassVar[str] = "bleu_4"

@@ -1,4 +1,6 @@
-"""Summaries: the four ROUGE scores in one pass, ROUGE as BIG-bench has it, and how much of a text is copied."""
+"""Summaries: the four ROUGE scores in one pass, ROUGE as BIG-bench has it, and how much of a
+text is copied.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def column(name: str, matrix: Matrix) -> NDArray[np.float64]:
 
 
 class RougeGroup(Metric):
-    """rouge1, rouge2, rougeL and rougeLsum of a document in one pass: best gold for each, mean over samples.
+    """rouge1, rouge2, rougeL and rougeLsum of a document in one pass: best gold for each, mean over
+    samples.
 
     Statistics besides the four: n_no_token, the samples without a token on one side.
     """
@@ -51,7 +54,14 @@ class RougeGroup(Metric):
     def outputs(self) -> tuple[Output, ...]:
         is_bounded = self.scale == 1
         return tuple(
-            Output(kind, (kind,), partial(column, kind), (("output", kind),), unit=self.unit, is_bounded=is_bounded)
+            Output(
+                kind,
+                (kind,),
+                partial(column, kind),
+                (("output", kind),),
+                unit=self.unit,
+                is_bounded=is_bounded,
+            )
             for kind in KINDS
         )
 
@@ -63,8 +73,8 @@ class RougeGroup(Metric):
         if not n_hit:
             return ()
         return (
-            f"{n_hit} of {len(matrix['n_no_token'])} documents score 0 because one side has no token for tokenizer="
-            f"{self.tokenizer}; for other scripts than a-z take tokenizer=char",
+            f"{n_hit} of {len(matrix['n_no_token'])} documents score 0 because one side has no "
+            f"token for tokenizer={self.tokenizer}; for other scripts than a-z take tokenizer=char",
         )
 
     def prepared(self, text: str) -> str:
@@ -86,9 +96,14 @@ class RougeGroup(Metric):
 @METRICS.named("rouge")
 @dataclass(frozen=True, slots=True)
 class Rouge(RougeGroup):
-    """rouge1, rouge2, rougeL and rougeLsum in one pass: F-measures against the best gold, mean over samples.
+    """rouge1, rouge2, rougeL and rougeLsum in one pass: F-measures against the best gold, mean over
+    samples.
 
-    Range [0, 1]. stemmer: porter or none; tokenizer: rouge (runs of a-z and 0-9) or char (every character).
+    Range [0, 1].
+
+    Attributes:
+        stemmer: porter or none.
+        tokenizer: rouge (runs of a-z and 0-9) or char (every character).
     """
 
     name: ClassVar[str] = "rouge"
@@ -102,14 +117,18 @@ class Rouge(RougeGroup):
 @METRICS.named("rouge_t5")
 @dataclass(frozen=True, slots=True)
 class RougeT5(RougeGroup):
-    """The four scores of `rouge` times 100, after ` . ` has become a full stop and a new line on both sides.
+    """The four scores of `rouge` times 100, after ` .
+
+    ` has become a full stop and a new line on both sides.
 
     Range [0, 100], in percent. Every gold is read; the best counts.
     """
 
     name: ClassVar[str] = "rouge_t5"
     display: ClassVar[str] = "rouge_t5"
-    source: ClassVar[str] = "BIG-bench and T5 (Raffel et al. 2020, arXiv 1910.10683), with rouge-score 0.1.2"
+    source: ClassVar[str] = (
+        "BIG-bench and T5 (Raffel et al. 2020, arXiv 1910.10683), with rouge-score 0.1.2"
+    )
     scale: ClassVar[float] = 100.0
     unit: ClassVar[str] = "percent"
     n: int | None = None
@@ -126,12 +145,15 @@ EXTRACTIVENESS = ("summarization_coverage", "summarization_density", "summarizat
 def extractiveness(text: Sequence[str], summary: Sequence[str]) -> tuple[float, float, float]:
     """(coverage, density, compression) of the tokens of a summary, in lower case.
 
-    With copied fragments f: sum |f| / |summary| in [0, 1], sum |f|^2 / |summary| and |text| / |summary|, both from 0.
-    All are 0 for an empty summary. Source: Grusky et al. 2018 (Newsroom, arXiv 1804.11283), section 4.
+    With copied fragments f: sum |f| / |summary| in [0, 1], sum |f|^2 / |summary| and |text| /
+    |summary|, both from 0. All are 0 for an empty summary. Source: Grusky et al. 2018 (Newsroom,
+    arXiv 1804.11283), section 4.
     """
     if not summary:
         return (0.0, 0.0, 0.0)
-    lengths = copied_fragments([token.lower() for token in text], [token.lower() for token in summary])
+    lengths = copied_fragments(
+        [token.lower() for token in text], [token.lower() for token in summary]
+    )
     squares = sum(length * length for length in lengths)
     return (sum(lengths) / len(summary), squares / len(summary), len(text) / len(summary))
 
@@ -139,10 +161,12 @@ def extractiveness(text: Sequence[str], summary: Sequence[str]) -> tuple[float, 
 @METRICS.named("extractiveness", aliases=EXTRACTIVENESS)
 @dataclass(frozen=True, slots=True)
 class Extractiveness(Metric):
-    """How much of the first answer is copied from the document's text: coverage, density, compression.
+    """How much of the first answer is copied from the document's text: coverage, density,
+    compression.
 
-    Range of summarization_coverage [0, 1]; of summarization_density and summarization_compression from 0 up. The
-    text is the document's extra field `specific`, without one pair of braces; tokens are spaCy's of `language`.
+    Range of summarization_coverage [0, 1]; of summarization_density and summarization_compression
+    from 0 up. The text is the document's extra field `specific`, without one pair of braces; tokens
+    are spaCy's of `language`.
     """
 
     name: ClassVar[str] = "extractiveness"
@@ -156,7 +180,8 @@ class Extractiveness(Metric):
     def __post_init__(self) -> None:
         if not isinstance(self.language, str) or not self.language.isalpha():
             raise Fault(
-                f"extractiveness: language must be a code such as en or fr, got {visible(repr(self.language))}."
+                "extractiveness: language must be a code such as en or fr, got "
+                f"{visible(repr(self.language))}."
             )
 
     @property
@@ -166,14 +191,24 @@ class Extractiveness(Metric):
     def outputs(self) -> tuple[Output, ...]:
         units = ("fraction", "count", "count")
         return tuple(
-            Output(name, (name,), partial(column, name), (("output", name),), unit, is_bounded=unit == "fraction")
+            Output(
+                name,
+                (name,),
+                partial(column, name),
+                (("output", name),),
+                unit,
+                is_bounded=unit == "fraction",
+            )
             for name, unit in zip(EXTRACTIVENESS, units, strict=True)
         )
 
     def check_doc(self, doc: Doc) -> str | None:
         if isinstance(dict(doc.extra).get("specific"), str):
             return None
-        return f"document {doc.id!r} has no text in its field `specific`, from which a summary could be copied"
+        return (
+            f"document {doc.id!r} has no text in its field `specific`, from which a summary could "
+            "be copied"
+        )
 
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         if reason := self.check_doc(doc):

@@ -1,7 +1,8 @@
 """Corpus scores of translations: bleu, chrf, chrf++ and ter, equal to sacrebleu 2.6.0.
 
-Each document gives a few counts; the number is a formula over their sums, so that a bootstrap never reads a text
-again. Every gold is a reference. Of several answers the first is read; no answer is an empty hypothesis.
+Each document gives a few counts; the number is a formula over their sums, so that a bootstrap never
+reads a text again. Every gold is a reference. Of several answers the first is read; no answer is an
+empty hypothesis.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class CorpusMetric(Metric):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return tuple(Column(name, "float" if name == "ref_len_mean" else "int") for name in self.counts)
+        return tuple(
+            Column(name, "float" if name == "ref_len_mean" else "int") for name in self.counts
+        )
 
     @property
     def formula(self) -> Callable[[Sums], Sums]:
@@ -51,10 +54,14 @@ class CorpusMetric(Metric):
     def outputs(self) -> tuple[Output, ...]:
         return (
             Output(
-                self.display, self.counts, unit="percent", is_higher_better=self.is_higher_better, is_bounded=False,
+                self.display,
+                self.counts,
+                unit="percent",
+                is_higher_better=self.is_higher_better,
+                is_bounded=False,
                 of_sums=self.formula,
             ),
-        )  # fmt: skip
+        )
 
     def check_doc(self, doc: Doc) -> str | None:
         return without_gold(doc)
@@ -89,8 +96,8 @@ def _chunk_words(chunk: str) -> tuple[str, ...]:
 def bleu_words(tokenizer: str, text: str) -> list[str]:
     """The words of a text by a tokenizer of sacrebleu.
 
-    13a looks no farther than the white space around a chunk (but for a hyphen at the end of a line and `<skipped>`),
-    so each distinct chunk is cut once, and letters and digits alone are not cut.
+    13a looks no farther than the white space around a chunk (but for a hyphen at the end of a line
+    and `<skipped>`), so each distinct chunk is cut once, and letters and digits alone are not cut.
     """
     if tokenizer != "13a" or "-\n" in text or "<skipped>" in text:
         return _bleu_tokenizer(tokenizer)(text.rstrip()).split()
@@ -106,15 +113,22 @@ def bleu_words(tokenizer: str, text: str) -> list[str]:
 @METRICS.named("bleu")
 @dataclass(frozen=True, slots=True)
 class Bleu(CorpusMetric):
-    """Corpus BLEU: brevity penalty x geometric mean of the precisions of 1 to 4 words, over the whole corpus.
+    """Corpus BLEU: brevity penalty x geometric mean of the precisions of 1 to 4 words, over the
+    whole corpus.
 
-    Range [0, 100], in percent. Orders without a match are smoothed (exp); nothing matched at all: 0. tokenize: 13a
-    (Western scripts), intl, zh, char, ja-mecab, ko-mecab or none. 13a does not cut Chinese or Japanese.
+    Range [0, 100], in percent. Orders without a match are smoothed (exp); nothing matched at all:
+    0.
+
+    Attributes:
+        tokenize: 13a (Western scripts), intl, zh, char, ja-mecab, ko-mecab or none. 13a does not
+            cut Chinese or Japanese.
     """
 
     name: ClassVar[str] = "bleu"
     display: ClassVar[str] = "bleu"
-    source: ClassVar[str] = "Papineni et al. 2002 (aclanthology P02-1040), as computed by sacrebleu 2.6.0"
+    source: ClassVar[str] = (
+        "Papineni et al. 2002 (aclanthology P02-1040), as computed by sacrebleu 2.6.0"
+    )
     counts: ClassVar[tuple[str, ...]] = (
         "hyp_len", "ref_len", *(f"{what}_{n}" for what in ("match", "total") for n in (1, 2, 3, 4))
     )  # fmt: skip
@@ -126,7 +140,8 @@ class Bleu(CorpusMetric):
         package, wanted = _MECAB.get(self.tokenize, ("sacrebleu", ""))
         if wanted and find_spec(package) is None:
             raise Fault(
-                f"bleu: tokenize={self.tokenize} needs {package}, not installed here: pip install '{wanted}'."
+                f"bleu: tokenize={self.tokenize} needs {package}, not installed here: pip install "
+                f"'{wanted}'."
             )
 
     @property
@@ -138,7 +153,9 @@ class Bleu(CorpusMetric):
         golds = [bleu_words(self.tokenize, reference) for reference in references]
         found, *wanted = character_grams(as_characters(words, *golds), MAX_ORDER)
         totals = [len(grams) for grams in found]
-        matches = [shared_sorted(grams, *others) for grams, *others in zip(found, *wanted, strict=True)]
+        matches = [
+            shared_sorted(grams, *others) for grams, *others in zip(found, *wanted, strict=True)
+        ]
         ref_len = min((abs(len(gold) - len(words)), len(gold)) for gold in golds)[1]
         return (len(words), ref_len, *matches, *totals)
 
@@ -158,11 +175,14 @@ def corpus_bleu(sums: Sums) -> Sums:
 
 
 def _chrf_counts(n_orders: int) -> tuple[str, ...]:
-    return tuple(f"{what}_{order}" for order in range(1, n_orders + 1) for what in ("hyp", "ref", "match"))
+    return tuple(
+        f"{what}_{order}" for order in range(1, n_orders + 1) for what in ("hyp", "ref", "match")
+    )
 
 
 class CharacterF(CorpusMetric):
-    """chrF: F with beta 2 of the precision and the recall, each a mean over the orders of n-grams that both sides have.
+    """chrF: F with beta 2 of the precision and the recall, each a mean over the orders of n-grams
+    that both sides have.
 
     Characters without white space, orders 1 to 6, and words, orders 1 to `word_order`.
     """
@@ -178,7 +198,9 @@ class CharacterF(CorpusMetric):
         """Of several references, the first of those that give this document its best score."""
         lines = ["".join(text.split()) for text in (hypothesis, *references)]
         found, *wanted = character_grams(lines, CHAR_ORDER)
-        words, *gold_words = [_edge_cut(text) if self.word_order else [] for text in (hypothesis, *references)]
+        words, *gold_words = [
+            _edge_cut(text) if self.word_order else [] for text in (hypothesis, *references)
+        ]
         rows = []
         for grams, gold in zip(wanted, gold_words, strict=True):
             row: list[int] = []
@@ -186,14 +208,23 @@ class CharacterF(CorpusMetric):
                 row += (len(mine) if len(theirs) else 0, len(theirs), shared_sorted(mine, theirs))
             for n in range(1, self.word_order + 1):
                 pred_words, ref_words = ngrams(words, n), ngrams(gold, n)
-                row += (len(pred_words) if ref_words else 0, len(ref_words), shared(ref_words, pred_words))
+                row += (
+                    len(pred_words) if ref_words else 0,
+                    len(ref_words),
+                    shared(ref_words, pred_words),
+                )
             rows.append(row)
-        best = 0 if len(rows) == 1 else int(np.argmax(corpus_chrf(np.array(rows, dtype=np.float64))))
+        best = (
+            0 if len(rows) == 1 else int(np.argmax(corpus_chrf(np.array(rows, dtype=np.float64))))
+        )
         return tuple(rows[best])
 
 
 def _edge_cut(text: str) -> list[str]:
-    """Words, with one punctuation mark cut off the end, else off the beginning. Source: sacrebleu 2.6.0, chrF++."""
+    """Words, with one punctuation mark cut off the end, else off the beginning.
+
+    Source: sacrebleu 2.6.0, chrF++.
+    """
     words: list[str] = []
     for word in text.split():
         if len(word) == 1:
@@ -208,7 +239,9 @@ def _edge_cut(text: str) -> list[str]:
 
 
 def corpus_chrf(sums: Sums) -> Sums:
-    """Sums of (hypothesis, reference, match) for every order [..., 3 x orders] -> chrF in percent [...]."""
+    """Sums of (hypothesis, reference, match) for every order [..., 3 x orders] -> chrF in
+    percent [...].
+    """
     by_order = sums.reshape(*sums.shape[:-1], -1, 3)
     hyp, ref, match = by_order[..., 0], by_order[..., 1], by_order[..., 2]
     counts = (hyp > 0) & (ref > 0)
@@ -223,7 +256,9 @@ def corpus_chrf(sums: Sums) -> Sums:
 @METRICS.named("chrf")
 @dataclass(frozen=True, slots=True)
 class Chrf(CharacterF):
-    """chrF: F-score with beta 2 of character n-grams of orders 1 to 6, white space left out. Range [0, 100], percent.
+    """chrF: F-score with beta 2 of character n-grams of orders 1 to 6, white space left out.
+
+    Range [0, 100], percent.
 
     Precision and recall are means over the orders that both sides have, over the whole corpus.
     """
@@ -251,17 +286,21 @@ class ChrfPlusPlus(CharacterF):
 @METRICS.named("ter")
 @dataclass(frozen=True, slots=True)
 class Ter(CorpusMetric):
-    """Translation edit rate: edits and shifts of words / mean length of the references. Lower is better.
+    """Translation edit rate: edits and shifts of words / mean length of the references.
 
-    Range [0, inf), in percent; it may pass 100. Of several references the one with the fewest edits counts. Case is
-    ignored unless case_sensitive; normalized cuts punctuation off (with asian_support also CJK characters
-    one by one); no_punct removes it.
+    Lower is better.
+
+    Range [0, inf), in percent; it may pass 100. Of several references the one with the fewest edits
+    counts. Case is ignored unless case_sensitive; normalized cuts punctuation off (with
+    asian_support also CJK characters one by one); no_punct removes it.
     """
 
     name: ClassVar[str] = "ter"
     display: ClassVar[str] = "ter"
     is_higher_better: ClassVar[bool] = False
-    source: ClassVar[str] = "Snover et al. 2006 (aclanthology 2006.amta-papers.25), as computed by sacrebleu 2.6.0"
+    source: ClassVar[str] = (
+        "Snover et al. 2006 (aclanthology 2006.amta-papers.25), as computed by sacrebleu 2.6.0"
+    )
     counts: ClassVar[tuple[str, ...]] = ("edits", "ref_len_mean")
     normalized: bool = False
     no_punct: bool = False
@@ -300,7 +339,11 @@ def _ter_tokenizer(
 
 
 def corpus_ter(sums: Sums) -> Sums:
-    """Sums of (edits, mean reference length) [..., 2] -> TER in percent [...]; without reference words 100, or 0."""
+    """Sums of (edits, mean reference length) [..., 2] -> TER in percent [...]; without reference
+    words 100, or 0.
+    """
     edits, length = sums[..., 0], sums[..., 1]
-    rate = np.where(length > 0, edits / np.where(length > 0, length, 1), np.where(edits > 0, 1.0, 0.0))
+    rate = np.where(
+        length > 0, edits / np.where(length > 0, length, 1), np.where(edits > 0, 1.0, 0.0)
+    )
     return np.asarray(100 * rate, dtype=np.float64)

@@ -31,12 +31,13 @@ MAX_PRECISION = 15
 class MathScorer(Scorer):
     r"""The formula or number in the answer is the same mathematical object as a gold. Range {0, 1}.
 
-    The answer is what the last \boxed{} holds, else the formula or number after "final answer is", after "answer",
-    else the last one. Commas, currency signs, units and percent signs are dressing (50 = 50% = 0.5). Decimals are
-    equal to `precision` places and one part in 10,000 (1/3 = 0.333333, not 0.33); other values exactly. A gold
-    that is prose ("Friday") never matches. A text without a formula is 0 and unparsed. A comparison that takes
-    longer than deadline_s is not scored (state timeout). Of a gold that is a whole solution, the last box counts,
-    else what follows the last ####.
+    The answer is what the last \boxed{} holds, else the formula or number after "final answer is",
+    after "answer", else the last one. Commas, currency signs, units and percent signs are dressing
+    (50 = 50% = 0.5). Decimals are equal to `precision` places and one part in 10,000 (1/3 =
+    0.333333, not 0.33); other values exactly. A gold that is prose ("Friday") never matches. A text
+    without a formula is 0 and unparsed. A comparison that takes longer than deadline_s is not
+    scored (state timeout). Of a gold that is a whole solution, the last box counts, else what
+    follows the last ####.
     """
 
     name: ClassVar[str] = "math"
@@ -46,8 +47,12 @@ class MathScorer(Scorer):
     deadline_s: float = 5.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "precision", _in_range("precision", int, self.precision, 1, MAX_PRECISION))
-        object.__setattr__(self, "deadline_s", _in_range("deadline_s", float, self.deadline_s, 0.01, 86400))
+        object.__setattr__(
+            self, "precision", _in_range("precision", int, self.precision, 1, MAX_PRECISION)
+        )
+        object.__setattr__(
+            self, "deadline_s", _in_range("deadline_s", float, self.deadline_s, 0.01, 86400)
+        )
 
     def warm_up(self) -> None:
         symbolic.load()
@@ -59,7 +64,9 @@ class MathScorer(Scorer):
         golds = [stated_gold(gold) for gold in doc.gold_texts]
         found = boxed_answers(text) or (_whole(text),)
         is_boxed = found[0].rule == "boxed"
-        if len(found) > 1 or not (is_boxed or quantity(text) or squeezed(text) in map(squeezed, golds)):
+        if len(found) > 1 or not (
+            is_boxed or quantity(text) or squeezed(text) in map(squeezed, golds)
+        ):
             return None
         answers = [self._compare_plainly(gold, found[0].text) for gold in golds]
         if any(answers):
@@ -83,14 +90,20 @@ class MathScorer(Scorer):
         golds = (gold for gold in map(stated_gold, doc.gold_texts) if not is_words(gold))
         return _verdict(any(self._is_equal(gold, found, expressions) for gold in golds), found)
 
-    def _is_equal(self, gold: str, found: tuple[Extraction, ...], expressions: tuple[Any, ...]) -> bool:
+    def _is_equal(
+        self, gold: str, found: tuple[Extraction, ...], expressions: tuple[Any, ...]
+    ) -> bool:
         if len(found) == 1:
             plainly = self._compare_plainly(gold, found[0].text)
             if plainly is not None:
                 return plainly
             terms, others = sequence(gold), sequence(found[0].text)
             if terms is not None or others is not None:
-                return terms is not None and others is not None and self._are_equal_terms(terms, others)
+                return (
+                    terms is not None
+                    and others is not None
+                    and self._are_equal_terms(terms, others)
+                )
         return symbolic.is_equal(symbolic.read_gold(gold), expressions, self.precision)
 
     def _are_equal_terms(self, golds: Sequence[str], answers: Sequence[str]) -> bool:
@@ -98,7 +111,9 @@ class MathScorer(Scorer):
         return len(golds) == len(answers) and all(
             squeezed(gold) == squeezed(answer)
             if "..." in gold + answer
-            else symbolic.is_equal(symbolic.read_gold(gold), symbolic.read_gold(answer), self.precision)
+            else symbolic.is_equal(
+                symbolic.read_gold(gold), symbolic.read_gold(answer), self.precision
+            )
             for gold, answer in zip(golds, answers, strict=True)
         )
 
@@ -109,7 +124,9 @@ class MathScorer(Scorer):
         if squeezed(gold) == squeezed(answer):
             return True
         one, other = quantity(gold), quantity(answer)
-        return None if one is None or other is None else is_equal_quantity(one, other, self.precision)
+        return (
+            None if one is None or other is None else is_equal_quantity(one, other, self.precision)
+        )
 
 
 def _whole(text: str) -> Extraction:
@@ -119,38 +136,51 @@ def _whole(text: str) -> Extraction:
 
 def _verdict(is_right: bool, found: tuple[Extraction, ...]) -> Verdict:
     texts = [_canonical(each.text) for each in found]
-    return Verdict(float(is_right), ",".join(texts), (found[0].span[0], found[-1].span[1]), found[0].rule)
+    return Verdict(
+        float(is_right), ",".join(texts), (found[0].span[0], found[-1].span[1]), found[0].rule
+    )
 
 
 def _canonical(text: str) -> str:
-    """One spelling per plain number (18.90 and 18.9 vote together), else the text without white space."""
+    """One spelling per plain number (18.90 and 18.9 vote together), else the text without white
+    space.
+    """
     number = extract_number(text) if quantity(text) is not None else None
     return squeezed(text) if number is None else number.text
 
 
 def _in_range(name: str, kind: type, value: Any, low: float, high: float) -> Any:
-    """The parameter as a number; texts are read, since a scorer may be named as math(precision=6)."""
+    """The parameter as a number; texts are read, since a scorer may be named as
+    math(precision=6).
+    """
     try:
         read = kind(value)
     except (TypeError, ValueError):
         read = None
     if read is None or isinstance(value, bool) or not low <= read <= high or read != float(value):
-        raise Fault(f"Scorer 'math': {name} must lie in {low:g} to {high:g}, got {visible(repr(value))}.")
+        raise Fault(
+            f"Scorer 'math': {name} must lie in {low:g} to {high:g}, got {visible(repr(value))}."
+        )
     return read
 
 
 @METRICS.named("expr_gold_metric", aliases=("expr_gold",))
 @dataclass(frozen=True, slots=True)
 class ExprGold(MeanOfVerdicts):
-    """Share of samples whose formula or number equals a gold's, by the rules of scorer `math`. Range [0, 1].
+    """Share of samples whose formula or number equals a gold's, by the rules of scorer `math`.
 
-    precision: decimals to which written decimals are compared.
+    Range [0, 1].
+
+    Attributes:
+        precision: decimals to which written decimals are compared.
     """
 
     name: ClassVar[str] = "expr_gold_metric"
     display: ClassVar[str] = "expr_gold_metric"
     aliases: ClassVar[tuple[str, ...]] = ("expr_gold",)
-    source: ClassVar[str] = "math-verify 0.9.0, with an exact guard; the name and the 5 decimals are LightEval's"
+    source: ClassVar[str] = (
+        "math-verify 0.9.0, with an exact guard; the name and the 5 decimals are LightEval's"
+    )
     n: int | None = None
     precision: int = 5
     scorer: str | None = field(default="math", init=False)

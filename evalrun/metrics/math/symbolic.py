@@ -1,7 +1,9 @@
-"""Formulas read and compared with math-verify and sympy. May take for ever on hostile input: run it under a deadline.
+"""Formulas read and compared with math-verify and sympy.
 
-math-verify takes some different numbers for equal (differences below 15 digits become 0, decimals are rounded);
-`differs` tells these apart.
+May take for ever on hostile input: run it under a deadline.
+
+math-verify takes some different numbers for equal (differences below 15 digits become 0, decimals
+are rounded); `differs` tells these apart.
 """
 
 from __future__ import annotations
@@ -18,11 +20,19 @@ from evalrun.text.formulas import is_with_unit, sequence
 _EXACT = 1e-12
 _ROUNDED = 1e-4
 _DIGITS = 30
-_RULES = ((0, "final_answer"), (50, "final_answer"), (100, "answer"), (200, "answer"), (300, "last"))
+_RULES = (
+    (0, "final_answer"),
+    (50, "final_answer"),
+    (100, "answer"),
+    (200, "answer"),
+    (300, "last"),
+)
 _PARTS = re.compile(r"(?:first_|next\d_)?(?:latex|integer|decimal|expr|percent)\w*")
 _LONG_SPACE = re.compile(r"\s{64,}")
 _UNREADABLE = (ValueError, TypeError, ArithmeticError, AttributeError, LookupError, RuntimeError)
-"""What the libraries raise on texts that are no formulas, such as numbers of thousands of digits."""
+"""What the libraries raise on texts that are no formulas, such as numbers of thousands of
+digits.
+"""
 _DELIMITED = re.compile(r"\$|\\[(\[]|\\boxed")
 
 
@@ -38,13 +48,18 @@ def load() -> None:
 
 @lru_cache(maxsize=256)
 def read_gold(gold: str) -> tuple[Any, ...]:
-    """The expressions that a gold stands for; () where it is none. LaTeX with or without delimiters, or a number."""
+    """The expressions that a gold stands for; () where it is none.
+
+    LaTeX with or without delimiters, or a number.
+    """
     from math_verify import ExprExtractionConfig, parse
 
     if _DELIMITED.search(gold.replace("\\$", "")):
         return tuple(parse(gold, parsing_timeout=None))
     if is_with_unit(gold):
-        return tuple(parse(gold, [ExprExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=None))
+        return tuple(
+            parse(gold, [ExprExtractionConfig()], fallback_mode="no_fallback", parsing_timeout=None)
+        )
     return tuple(parse(f"${gold.strip()}$", parsing_timeout=None))
 
 
@@ -58,10 +73,11 @@ def read_boxes(found: Sequence[Extraction]) -> tuple[Any, ...]:
 
 
 def read_text(text: str) -> tuple[Extraction, tuple[Any, ...]] | None:
-    """The formula or number that a text without a box gives as its answer, and its expressions; None without one.
+    """The formula or number that a text without a box gives as its answer, and its expressions;
+    None without one.
 
-    The rightmost one after "final answer is", else after "answer", else at all. The search patterns are
-    math-verify's.
+    The rightmost one after "final answer is", else after "answer", else at all. The search patterns
+    are math-verify's.
     """
     from math_verify import ExprExtractionConfig, LatexExtractionConfig
     from math_verify.parser import extract_match, get_extraction_regexes
@@ -92,20 +108,29 @@ def read_text(text: str) -> tuple[Extraction, tuple[Any, ...]] | None:
 
 
 def _shaded(space: re.Match[str]) -> str:
-    """White space that keeps its length, with a middle that the search patterns do not try again and again."""
+    """White space that keeps its length, with a middle that the search patterns do not try again
+    and again.
+    """
     return space[0][:8] + "\0" * (len(space[0]) - 16) + space[0][-8:]
 
 
 def _extraction(text: str, match: re.Match[str], rule: str) -> Extraction:
-    spans = [match.span(name) for name, part in match.groupdict().items() if part and _PARTS.fullmatch(name)]
+    spans = [
+        match.span(name)
+        for name, part in match.groupdict().items()
+        if part and _PARTS.fullmatch(name)
+    ]
     start, end = min(s for s, _ in spans), max(e for _, e in spans)
     return Extraction(text[start:end], (start, end), rule)
 
 
 def is_equal(gold: Iterable[Any], answer: Iterable[Any], precision: int) -> bool:
-    """Whether any expression of the answer equals any of the gold. Not symmetric: the gold decides the form asked for.
+    """Whether any expression of the answer equals any of the gold.
 
-    precision: decimals to which floats are compared.
+    Not symmetric: the gold decides the form asked for.
+
+    Args:
+        precision: decimals to which floats are compared.
     """
     from math_verify import verify
 
@@ -118,10 +143,11 @@ def is_equal(gold: Iterable[Any], answer: Iterable[Any], precision: int) -> bool
 
 
 def differs(gold: Any, answer: Any) -> bool:
-    """True where two expressions, or members of theirs at the same place, are different numbers beyond doubt.
+    """True where two expressions, or members of theirs at the same place, are different numbers
+    beyond doubt.
 
-    Rationals are compared exactly, other numbers by their relative error with 30 digits (at most 1e-12; 1e-4 where
-    one is a float); expressions with unknowns at two points. Texts never differ.
+    Rationals are compared exactly, other numbers by their relative error with 30 digits (at most
+    1e-12; 1e-4 where one is a float); expressions with unknowns at two points. Texts never differ.
     """
     return any(_differ(one, other) for one, other in _members(gold, answer))
 
@@ -164,7 +190,11 @@ def _listed(gold: Any, answer: Any) -> Iterator[tuple[Any, Any]]:
     if len(sides[0]) != len(sides[1]):
         return
     if isinstance(gold, FiniteSet) or isinstance(answer, FiniteSet):
-        if not all(getattr(member, "is_real", None) and not member.free_symbols for s in sides for member in s):
+        if not all(
+            getattr(member, "is_real", None) and not member.free_symbols
+            for s in sides
+            for member in s
+        ):
             return
         sides = [sorted(side, key=lambda member: member.evalf(_DIGITS)) for side in sides]
     yield from zip(*sides, strict=True)
@@ -179,7 +209,9 @@ def _differ(gold: Any, answer: Any) -> bool:
     if not unknowns:
         is_rounded = gold.has(Float) or answer.has(Float)
         pairs = [(_plain(gold), _plain(answer)), (gold.doit(), answer.doit())]
-        return all(_is_apart(one, other, _ROUNDED if is_rounded else _EXACT) for one, other in pairs)
+        return all(
+            _is_apart(one, other, _ROUNDED if is_rounded else _EXACT) for one, other in pairs
+        )
     points = [{name: _point(i, start) for i, name in enumerate(unknowns)} for start in (3, 11)]
     return all(_is_apart(gold.doit().subs(at), answer.doit().subs(at), _ROUNDED) for at in points)
 

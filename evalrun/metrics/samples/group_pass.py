@@ -1,4 +1,6 @@
-"""How steadily a model is right: G-Pass@k with mG-Pass@k, and pass^k, from n samples of which c are correct."""
+"""How steadily a model is right: G-Pass@k with mG-Pass@k, and pass^k, from n samples of which c
+are correct.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from numpy.typing import NDArray
 
 from evalrun.errors import Fault, visible
 from evalrun.metrics.base import METRICS, Matrix, Output
-from evalrun.metrics.samples.repeated_sampling import CountMetric, DrawMetric, check_parameters, one_gold
+from evalrun.metrics.samples.repeated_sampling import (
+    CountMetric,
+    DrawMetric,
+    check_parameters,
+    one_gold,
+)
 from evalrun.stats import rerun, sampling
 from evalrun.types import Doc
 
@@ -19,7 +26,10 @@ from evalrun.types import Doc
 @METRICS.named("pass_hat_k", aliases=("pass^k",))
 @dataclass(frozen=True, slots=True)
 class PassHatK(DrawMetric):
-    """C(c, k) / C(n, k): chance that all of k samples are correct. Range [0, 1]. Parameters as pass_at_k."""
+    """C(c, k) / C(n, k): chance that all of k samples are correct.
+
+    Range [0, 1]. Parameters as pass_at_k.
+    """
 
     name: ClassVar[str] = "pass_hat_k"
     display: ClassVar[str] = "pass^k"
@@ -45,11 +55,18 @@ class PassHatK(DrawMetric):
 @METRICS.named("g_pass_at_k", aliases=("g-pass@k", "mg-pass@k"))
 @dataclass(frozen=True, slots=True)
 class GPassAtK(CountMetric):
-    """P(J >= max(1, ceil(t k))), J the correct ones of k samples drawn from n, for each share t: `g-pass@4_0.5`.
+    """P(J >= max(1, ceil(t k))), J the correct ones of k samples drawn from n, for each share t:
+    `g-pass@4_0.5`.
 
-    With it mg-pass@k = 2/k * sum over i = ceil(k/2)+1 .. k of P(J >= i), the mean over shares above one half. Range
-    [0, 1]. k: draw size or several; n: samples (open: k); thresholds: the shares t, in [0, 1]; threshold: a sample
-    is correct from this verdict on. A document with several golds is refused.
+    With it mg-pass@k = 2/k * sum over i = ceil(k/2)+1 .. k of P(J >= i), the mean over shares above
+    one half. Range [0, 1].
+
+    Attributes:
+        k: draw size or several.
+        n: samples (open: k).
+        thresholds: the shares t, in [0, 1].
+        threshold: a sample is correct from this verdict on. A document with several golds is
+            refused.
     """
 
     name: ClassVar[str] = "g_pass_at_k"
@@ -72,7 +89,10 @@ class GPassAtK(CountMetric):
                 f"thresholds=[0.5,1.0], got {visible(repr(shares))}."
             )
         if len({float(share) for share in shares}) < len(shares):
-            raise Fault(f"Metric {self.name!r}: thresholds={list(shares)} holds a share twice. Give each once.")
+            raise Fault(
+                f"Metric {self.name!r}: thresholds={list(shares)} holds a share twice. Give each "
+                "once."
+            )
 
     def check_doc(self, doc: Doc) -> str | None:
         return one_gold(self, doc)
@@ -82,7 +102,11 @@ class GPassAtK(CountMetric):
         if self.k is None:
             raise ValueError(f"{self.name}: k is open")
         draws = self.k if isinstance(self.k, tuple) else (self.k,)
-        return tuple(output for k in draws for output in (*(self._at(k, t) for t in self.thresholds), self._mean(k)))
+        return tuple(
+            output
+            for k in draws
+            for output in (*(self._at(k, t) for t in self.thresholds), self._mean(k))
+        )
 
     def _at(self, k: int, share: float) -> Output:
         params = self._params(k, (float(share),))
@@ -91,7 +115,9 @@ class GPassAtK(CountMetric):
 
     def _mean(self, k: int) -> Output:
         params = self._params(k, ())
-        return Output(f"mg-pass@{k}", ("n", "c"), partial(_mean, k), params, rerun=partial(_mean_variance, k))
+        return Output(
+            f"mg-pass@{k}", ("n", "c"), partial(_mean, k), params, rerun=partial(_mean_variance, k)
+        )
 
     def _params(self, k: int, shares: tuple[float, ...]) -> tuple[tuple[str, Any], ...]:
         counts = (("k", k),) if self.n is None else (("k", k), ("n", self.n))

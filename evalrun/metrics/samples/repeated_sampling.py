@@ -72,7 +72,13 @@ class DrawMetric(CountMetric):
         name = self.display
         if is_one_of_several:
             name += ":" + "&".join(f"{key}={value}" for key, value in params)
-        return Output(name, ("n", "c"), partial(_drawn, self.law, k), params, rerun=partial(_drawn, self.variance, k))
+        return Output(
+            name,
+            ("n", "c"),
+            partial(_drawn, self.law, k),
+            params,
+            rerun=partial(_drawn, self.variance, k),
+        )
 
 
 def _drawn(law: Law, k: int, matrix: Matrix) -> NDArray[np.float64]:
@@ -90,10 +96,15 @@ def _share_variance(matrix: Matrix) -> NDArray[np.float64]:
 @METRICS.named("pass_at_k", aliases=("pass@k",))
 @dataclass(frozen=True, slots=True)
 class PassAtK(DrawMetric):
-    """1 - C(n-c, k) / C(n, k): chance that one of k samples is correct, without bias from n. Range [0, 1].
+    """1 - C(n-c, k) / C(n, k): chance that one of k samples is correct, without bias from n.
 
-    k: draw size or several; n: samples (open: k); threshold: a sample is correct from this verdict on. A document
-    with several golds is refused: each text of the answer could be right for another reason.
+    Range [0, 1].
+
+    Attributes:
+        k: draw size or several.
+        n: samples (open: k).
+        threshold: a sample is correct from this verdict on. A document with several golds is
+            refused: each text of the answer could be right for another reason.
     """
 
     name: ClassVar[str] = "pass_at_k"
@@ -127,14 +138,16 @@ class PassAtK(DrawMetric):
 class ConsAtK(DrawMetric):
     """P(J > k/2) with J correct among k drawn: more than half are correct. Range [0, 1].
 
-    At k = n it is 1 where c > n/2, else 0. Right samples are counted, not equal texts: see maj@n. Parameters as
-    pass_at_k.
+    At k = n it is 1 where c > n/2, else 0. Right samples are counted, not equal texts: see maj@n.
+    Parameters as pass_at_k.
     """
 
     name: ClassVar[str] = "cons_at_k"
     display: ClassVar[str] = "cons@k"
     aliases: ClassVar[tuple[str, ...]] = ("cons@k",)
-    source: ClassVar[str] = "AISBench accuracy test, strict majority; for k < n its expectation over k-subsets"
+    source: ClassVar[str] = (
+        "AISBench accuracy test, strict majority; for k < n its expectation over k-subsets"
+    )
     k: int | tuple[int, ...] | None = None
     n: int | None = None
     scorer: str | None = None
@@ -157,7 +170,10 @@ class ConsAtK(DrawMetric):
 @METRICS.named("avg_at_n", aliases=("avg@n",))
 @dataclass(frozen=True, slots=True)
 class AvgAtN(CountMetric):
-    """c / n, the share of correct samples. Range [0, 1]. (The mean of graded verdicts is `accuracy`.)"""
+    """c / n, the share of correct samples.
+
+    Range [0, 1]. (The mean of graded verdicts is `accuracy`.)
+    """
 
     name: ClassVar[str] = "avg_at_n"
     display: ClassVar[str] = "avg@n"
@@ -182,7 +198,9 @@ def one_gold(metric: Metric, doc: Doc) -> str | None:
     """Why a metric that allows one gold only cannot take this document, or None."""
     if len(doc.gold) <= 1:
         return None
-    return f"{metric.display} needs exactly one gold answer, document {doc.id!r} has {len(doc.gold)}"
+    return (
+        f"{metric.display} needs exactly one gold answer, document {doc.id!r} has {len(doc.gold)}"
+    )
 
 
 def check_parameters(metric: Any) -> None:

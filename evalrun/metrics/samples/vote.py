@@ -16,10 +16,11 @@ from evalrun.types import Answer, Doc, Verdict
 
 
 class Vote(Metric):
-    """The most frequent answer as the scorer read it wins, of equals the one seen first; its verdict is the value.
+    """The most frequent answer as the scorer read it wins, of equals the one seen first; its
+    verdict is the value.
 
-    Samples without an answer vote as one group, which is wrong when it wins. A document with several golds is refused:
-    answers that differ as text would split the vote.
+    Samples without an answer vote as one group, which is wrong when it wins. A document with
+    several golds is refused: answers that differ as text would split the vote.
     """
 
     n: int | None
@@ -35,7 +36,9 @@ class Vote(Metric):
     def check_doc(self, doc: Doc) -> str | None:
         if len(doc.gold) == 1:
             return None
-        return f"{self.display} needs exactly one gold answer, document {doc.id!r} has {len(doc.gold)}"
+        return (
+            f"{self.display} needs exactly one gold answer, document {doc.id!r} has {len(doc.gold)}"
+        )
 
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         if reason := self.check_doc(doc):
@@ -45,18 +48,24 @@ class Vote(Metric):
         votes: dict[str | None, int] = {}
         for each in answers:
             votes[each] = votes.get(each, 0) + 1
-        winner = max(votes, key=votes.__getitem__)  # the first of equals: dicts keep the order of arrival
+        # the first of equals: dicts keep the order of arrival
+        winner = max(votes, key=votes.__getitem__)
         return (values[answers.index(winner)],)
 
 
 @METRICS.named("maj_at_n", aliases=("maj@n",))
 @dataclass(frozen=True, slots=True)
 class MajAtN(Vote):
-    """The verdict of the most frequent answer among n samples, of equals the one seen first. Range [0, 1].
+    """The verdict of the most frequent answer among n samples, of equals the one seen first.
 
-    Answers are equal where the scorer reads the same from them. strip, normalize: whole texts vote and are compared so,
-    instead of what the task's scorer reads. Samples without an answer vote as one group, which is wrong when it wins.
-    A document with several golds is refused.
+    Range [0, 1].
+
+    Answers are equal where the scorer reads the same from them.
+
+    Attributes:
+        strip, normalize: whole texts vote and are compared so, instead of what the task's scorer
+            reads. Samples without an answer vote as one group, which is wrong when it wins. A
+            document with several golds is refused.
     """
 
     name: ClassVar[str] = "maj_at_n"
@@ -101,12 +110,16 @@ class MajAt8(Vote):
 @METRICS.named("maj_at_4_math")
 @dataclass(frozen=True, slots=True)
 class MajAt4Math(Vote):
-    """maj@n over 4 samples, stripped and brought into one spelling by the normaliser `math`. Range [0, 1]."""
+    """maj@n over 4 samples, stripped and brought into one spelling by the normaliser `math`.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "maj_at_4_math"
     display: ClassVar[str] = "maj_at_4_math"
     source: ClassVar[str] = (
-        "Lewkowycz et al. 2022 (Minerva, arXiv 2206.14858), maj1@k on MATH; LightEval, maj_at_4_math"
+        "Lewkowycz et al. 2022 (Minerva, arXiv 2206.14858), maj1@k on MATH; LightEval, "
+        "maj_at_4_math"
     )
     n: int | None = field(default=4, init=False)
     scorer: str | None = field(default="text_match(normalize=math)", init=False)
@@ -119,7 +132,9 @@ class MajAt8Gsm8k(Vote):
 
     name: ClassVar[str] = "maj_at_8_gsm8k"
     display: ClassVar[str] = "maj_at_8_gsm8k"
-    source: ClassVar[str] = "Lewkowycz et al. 2022 (Minerva, arXiv 2206.14858), maj1@k; LightEval, maj_at_8_gsm8k"
+    source: ClassVar[str] = (
+        "Lewkowycz et al. 2022 (Minerva, arXiv 2206.14858), maj1@k; LightEval, maj_at_8_gsm8k"
+    )
     n: int | None = field(default=8, init=False)
     scorer: str | None = field(default="text_match(normalize=gsm8k)", init=False)
 
@@ -129,6 +144,9 @@ def _value(matrix: Matrix) -> NDArray[np.float64]:
 
 
 def _ballots(verdicts: Sequence[Verdict]) -> list[str | None]:
-    """The answers that vote. One that is right though its text is not known (a bound) votes with the right text."""
+    """The answers that vote.
+
+    One that is right though its text is not known (a bound) votes with the right text.
+    """
     right = next((v.extracted for v in verdicts if v.value and v.extracted is not None), "")
     return [right if v.extracted is None and v.value else v.extracted for v in verdicts]

@@ -1,4 +1,6 @@
-"""Verbatim copying: how far an answer follows the gold text word by word (metric copyright, scorer edit_similarity)."""
+"""Verbatim copying: how far an answer follows the gold text word by word (metric copyright,
+scorer edit_similarity).
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,12 @@ COPYRIGHT = ("longest_common_prefix_length", "edit_distance", "edit_similarity")
 
 
 def copied(gold: str, pred: str) -> tuple[int, int, float]:
-    """(words of the common prefix, edit distance in words, edit similarity) of an answer and the start of a gold.
+    """(words of the common prefix, edit distance in words, edit similarity) of an answer and the
+    start of a gold.
 
-    The answer loses white space at its ends; the gold is cut to as many characters, which may cut a word. Similarity
-    is 1 - distance / words of the longer side in [0, 1], 0 where a side is empty. Source: HELM, copyright metrics.
+    The answer loses white space at its ends; the gold is cut to as many characters, which may cut a
+    word. Similarity is 1 - distance / words of the longer side in [0, 1], 0 where a side is empty.
+    Source: HELM, copyright metrics.
     """
     pred = pred.strip()
     wanted, found = treebank(gold[: len(pred)]), treebank(pred)
@@ -37,7 +41,10 @@ def copied(gold: str, pred: str) -> tuple[int, int, float]:
 @SCORERS.named("edit_similarity")
 @dataclass(frozen=True, slots=True)
 class EditSimilarityScorer(Scorer):
-    """1 - edit distance in words / words of the longer side, against the first gold as `copyright`. Range [0, 1]."""
+    """1 - edit distance in words / words of the longer side, against the first gold as `copyright`.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "edit_similarity"
     packages: ClassVar[tuple[str, ...]] = ("rapidfuzz", "nltk")
@@ -53,11 +60,13 @@ class EditSimilarityScorer(Scorer):
 @METRICS.named("copyright", aliases=COPYRIGHT)
 @dataclass(frozen=True, slots=True)
 class Copyright(Metric):
-    """How much of the gold an answer repeats: common prefix and edit distance in words, and edit similarity.
+    """How much of the gold an answer repeats: common prefix and edit distance in words, and edit
+    similarity.
 
-    Of n samples the best counts (longest prefix, smallest distance, largest similarity); the numbers are means over
-    documents. Only the first gold is read. Range of longest_common_prefix_length and edit_distance from 0 up, of
-    edit_similarity [0, 1]. A document whose request failed is left out: an empty answer has distance 0.
+    Of n samples the best counts (longest prefix, smallest distance, largest similarity); the
+    numbers are means over documents. Only the first gold is read. Range of
+    longest_common_prefix_length and edit_distance from 0 up, of edit_similarity [0, 1]. A document
+    whose request failed is left out: an empty answer has distance 0.
     """
 
     name: ClassVar[str] = "copyright"
@@ -78,13 +87,27 @@ class Copyright(Metric):
     def outputs(self) -> tuple[Output, ...]:
         prefix, distance, similarity = COPYRIGHT
         return (
-            Output(prefix, (prefix,), partial(_column, prefix), (("output", prefix),), "count", is_bounded=False),
             Output(
-                distance, (distance,), partial(_column, distance), (("output", distance),), "count",
-                is_higher_better=False, is_bounded=False,
+                prefix,
+                (prefix,),
+                partial(_column, prefix),
+                (("output", prefix),),
+                "count",
+                is_bounded=False,
             ),
-            Output(similarity, (similarity,), partial(_column, similarity), (("output", similarity),)),
-        )  # fmt: skip
+            Output(
+                distance,
+                (distance,),
+                partial(_column, distance),
+                (("output", distance),),
+                "count",
+                is_higher_better=False,
+                is_bounded=False,
+            ),
+            Output(
+                similarity, (similarity,), partial(_column, similarity), (("output", similarity),)
+            ),
+        )
 
     def check_doc(self, doc: Doc) -> str | None:
         return without_gold(doc)
@@ -94,7 +117,9 @@ class Copyright(Metric):
             raise ValueError(reason)
         texts = texts_of(doc, answer, self.n)
         if isinstance(answer, Samples) and any(answer.failed[: self.n]):
-            raise ValueError(f"document {doc.id!r}: a request failed, and a distance to no answer says nothing")
+            raise ValueError(
+                f"document {doc.id!r}: a request failed, and a distance to no answer says nothing"
+            )
         found = [copied(doc.gold_texts[0], text) for text in texts]
         prefixes, distances, similarities = zip(*found, strict=True)
         return (float(max(prefixes)), float(min(distances)), max(similarities))

@@ -1,4 +1,6 @@
-"""Answers compared exactly: scorers `number` and `exact_match`, metrics `accuracy` and `exact_match`."""
+"""Answers compared exactly: scorers `number` and `exact_match`, metrics `accuracy` and
+`exact_match`.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +67,11 @@ def _readable(scorer: ExtractingScorer, golds: tuple[str, ...]) -> frozenset[str
 @SCORERS.named("number")
 @dataclass(frozen=True, slots=True)
 class NumberScorer(ExtractingScorer):
-    """The number in the answer equals the number in a gold, exactly: 29.00 = 29, 1/2 = 0.5, 29.01 != 29.
+    """The number in the answer equals the number in a gold, exactly: 29.00 = 29, 1/2 = 0.5, 29.01
+    != 29.
 
-    Range {0, 1}; an answer without a number is 0 and unparsed. Rules: evalrun.text.extract.extract_number.
+    Range {0, 1}; an answer without a number is 0 and unparsed. Rules:
+    evalrun.text.extract.extract_number.
     """
 
     name: ClassVar[str] = "number"
@@ -81,7 +85,8 @@ class NumberScorer(ExtractingScorer):
 class ExactMatchScorer(ExtractingScorer):
     """The extracted answer equals a gold's, as text without white space at its ends. Range {0, 1}.
 
-    extract: name of an extractor, used on text and gold alike; None: the whole texts.
+    Attributes:
+        extract: name of an extractor, used on text and gold alike; None: the whole texts.
     """
 
     name: ClassVar[str] = "exact_match"
@@ -99,10 +104,13 @@ class ExactMatchScorer(ExtractingScorer):
 def make_scorer(name: str | None, extract: str | None, where: str = "") -> Scorer:
     """The scorer that a metric names, on a task that extracts by `extract`.
 
-    None: the task's own, which is the scorer called `extract`, else exact_match on what that extractor reads.
-    exact_match compares what the task extracts, and is the task's own scorer where only that can read it (letter).
-    `exact_match(extract=number)` says it in full. Fault where the name does not exist. where: the place that is
-    named in the error.
+    None: the task's own, which is the scorer called `extract`, else exact_match on what that
+    extractor reads. exact_match compares what the task extracts, and is the task's own scorer where
+    only that can read it (letter). `exact_match(extract=number)` says it in full. Fault where the
+    name does not exist.
+
+    Args:
+        where: the place that is named in the error.
     """
     is_own = extract is not None and extract in SCORERS
     if is_own and (name is None or (name == ExactMatchScorer.name and extract not in EXTRACTORS)):
@@ -117,20 +125,32 @@ def make_scorer(name: str | None, extract: str | None, where: str = "") -> Score
 _SPEC = re.compile(r"(?P<name>\w+)(?:\.v(?P<version>\d+))?(?:\((?P<params>.*)\))?", re.DOTALL)
 _VALUE = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^,'\"]*"
 _PARAMETER = re.compile(rf"\s*(?:(?P<key>\w+)\s*=\s*)?(?P<value>{_VALUE})\s*(?:,|$)", re.DOTALL)
-_CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
+_CONSTANTS = {
+    "True": True,
+    "true": True,
+    "False": False,
+    "false": False,
+    "None": None,
+    "null": None,
+}
 
 
 def scorer_named(spec: str, where: str = "") -> Scorer:
-    """The scorer of a name or a signature: `number`, `exact_match(extract=number)`, `exact_match.v1`.
+    """The scorer of a name or a signature: `number`, `exact_match(extract=number)`,
+    `exact_match.v1`.
 
     Fault for an unknown name or parameter, or a version that is not this one.
     """
     match = _SPEC.fullmatch(spec.strip())
     if match is None:
-        raise Fault(f"{visible(spec)!r} names no scorer. Write NAME or exact_match(extract=number).")
+        raise Fault(
+            f"{visible(spec)!r} names no scorer. Write NAME or exact_match(extract=number)."
+        )
     cls = SCORERS.get(match["name"], where)
     if match["version"] and int(match["version"]) != cls.version:
-        raise Fault(f"Scorer {spec!r} is not here: evalrun has version {cls.version} of {match['name']!r}.")
+        raise Fault(
+            f"Scorer {spec!r} is not here: evalrun has version {cls.version} of {match['name']!r}."
+        )
     params = _parameters(spec, match["params"] or "")
     allowed = [each.name for each in fields(cls)]  # type: ignore[arg-type]
     for key in params:
@@ -140,17 +160,24 @@ def scorer_named(spec: str, where: str = "") -> Scorer:
 
 
 def _parameters(spec: str, text: str) -> dict[str, Any]:
-    """PARAMETER=VALUE, ... as a mapping. Values: true, false, none, a number, 'a quoted text', or a bare word."""
+    """PARAMETER=VALUE, ... as a mapping. Values: true, false, none, a number, 'a quoted text',
+    or a bare word.
+    """
     params: dict[str, Any] = {}
     place = 0
     while place < len(text):
         match = _PARAMETER.match(text, place)
         if match is None or match["key"] is None or match["key"] in params:
             part = text[place:] if match is None else match[0]
-            raise Fault(f"Scorer {visible(spec)!r}: expected PARAMETER=VALUE once each, got {part.strip(' ,')!r}.")
+            raise Fault(
+                f"Scorer {visible(spec)!r}: expected PARAMETER=VALUE once each, got "
+                f"{part.strip(' ,')!r}."
+            )
         value = match["value"].strip()
         is_literal = value[:1] in ("'", '"') or re.fullmatch(r"-?\d+(?:\.\d+)?", value)
-        params[match["key"]] = ast.literal_eval(value) if is_literal else _CONSTANTS.get(value, value)
+        params[match["key"]] = (
+            ast.literal_eval(value) if is_literal else _CONSTANTS.get(value, value)
+        )
         place = match.end()
     return params
 
@@ -158,8 +185,10 @@ def _parameters(spec: str, text: str) -> dict[str, Any]:
 class MeanOfVerdicts(Metric):
     """Per document the mean of its n verdicts; the number is the mean over documents. Range [0, 1].
 
-    is_best_of_open: where n is open (texts scored without a run), a document's texts are alternatives and the best
-    counts, as in HELM; n set, they are samples and their mean does.
+    Attributes:
+        is_best_of_open: where n is open (texts scored without a run), a document's texts are
+            alternatives and the best counts, as in HELM; n set, they are samples and their mean
+            does.
     """
 
     is_best_of_open: ClassVar[bool] = False
@@ -187,7 +216,10 @@ def _value(matrix: Matrix) -> NDArray[np.float64]:
 @METRICS.named("accuracy", aliases=("acc",))
 @dataclass(frozen=True, slots=True)
 class Accuracy(MeanOfVerdicts):
-    """Mean of the task's scorer over the n samples of a document, then over documents. Range [0, 1]."""
+    """Mean of the task's scorer over the n samples of a document, then over documents.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "accuracy"
     display: ClassVar[str] = "accuracy"
@@ -203,12 +235,17 @@ class Accuracy(MeanOfVerdicts):
 @METRICS.named("exact_match", aliases=("em",))
 @dataclass(frozen=True, slots=True)
 class ExactMatch(MeanOfVerdicts):
-    """Share of samples whose extracted answer text equals a gold's. Range [0, 1]. The scorer is fixed."""
+    """Share of samples whose extracted answer text equals a gold's.
+
+    Range [0, 1]. The scorer is fixed.
+    """
 
     name: ClassVar[str] = "exact_match"
     display: ClassVar[str] = "exact_match"
     aliases: ClassVar[tuple[str, ...]] = ("em",)
-    source: ClassVar[str] = "Liang et al. 2022 (HELM, arXiv 2211.09110), exact match after stripping"
+    source: ClassVar[str] = (
+        "Liang et al. 2022 (HELM, arXiv 2211.09110), exact match after stripping"
+    )
     is_best_of_open: ClassVar[bool] = True
     n: int | None = None
     scorer: str | None = field(default="exact_match", init=False)

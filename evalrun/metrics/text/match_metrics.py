@@ -1,4 +1,6 @@
-"""Metrics that average a fixed text scorer: exact, quasi, prefix and suffix matches, and the F1 of words."""
+"""Metrics that average a fixed text scorer: exact, quasi, prefix and suffix matches, and the F1
+of words.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ _HELM = "Liang et al. 2022 (HELM, arXiv 2211.09110)"
 
 @dataclass(frozen=True, slots=True)
 class FixedScorer(MeanOfVerdicts):
-    """The mean of one scorer that cannot be changed. Several golds: the best counts, which the scorer sees to."""
+    """The mean of one scorer that cannot be changed.
+
+    Several golds: the best counts, which the scorer sees to.
+    """
 
     is_best_of_open: ClassVar[bool] = True
     n: int | None = None
@@ -52,18 +57,26 @@ class QuasiExactMatch(FixedScorer):
 @METRICS.named("quasi_exact_match_triviaqa")
 @dataclass(frozen=True, slots=True)
 class QuasiExactMatchTriviaqa(FixedScorer):
-    """Share of samples that equal a gold after the normaliser `triviaqa`, on both sides. Range [0, 1]."""
+    """Share of samples that equal a gold after the normaliser `triviaqa`, on both sides.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "quasi_exact_match_triviaqa"
     display: ClassVar[str] = "quasi_exact_match_triviaqa"
-    source: ClassVar[str] = "lm-evaluation-harness, task triviaqa: exact match without case and punctuation"
+    source: ClassVar[str] = (
+        "lm-evaluation-harness, task triviaqa: exact match without case and punctuation"
+    )
     scorer: str | None = field(default="quasi_exact_match_triviaqa", init=False)
 
 
 @METRICS.named("prefix_exact_match", aliases=("pem",))
 @dataclass(frozen=True, slots=True)
 class PrefixExactMatch(FixedScorer):
-    """Share of samples that begin with a gold, both stripped; an empty gold fits nothing. Range [0, 1]."""
+    """Share of samples that begin with a gold, both stripped; an empty gold fits nothing.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "prefix_exact_match"
     display: ClassVar[str] = "prefix_exact_match"
@@ -87,7 +100,10 @@ class PrefixQuasiExactMatch(FixedScorer):
 @METRICS.named("suffix_exact_match")
 @dataclass(frozen=True, slots=True)
 class SuffixExactMatch(FixedScorer):
-    """Share of samples that end with a gold, both stripped; an empty gold fits nothing. Range [0, 1]."""
+    """Share of samples that end with a gold, both stripped; an empty gold fits nothing.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "suffix_exact_match"
     display: ClassVar[str] = "suffix_exact_match"
@@ -98,7 +114,10 @@ class SuffixExactMatch(FixedScorer):
 @METRICS.named("quasi_exact_match_math")
 @dataclass(frozen=True, slots=True)
 class QuasiExactMatchMath(FixedScorer):
-    """Share of samples whose boxed answer equals a gold's after the normaliser `math`. Range [0, 1]."""
+    """Share of samples whose boxed answer equals a gold's after the normaliser `math`.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "quasi_exact_match_math"
     display: ClassVar[str] = "quasi_exact_match_math"
@@ -109,7 +128,10 @@ class QuasiExactMatchMath(FixedScorer):
 @METRICS.named("quasi_exact_match_gsm8k")
 @dataclass(frozen=True, slots=True)
 class QuasiExactMatchGsm8k(FixedScorer):
-    """Share of samples whose number after `#### ` equals a gold's. No such number is wrong. Range [0, 1]."""
+    """Share of samples whose number after `#### ` equals a gold's.
+
+    No such number is wrong. Range [0, 1].
+    """
 
     name: ClassVar[str] = "quasi_exact_match_gsm8k"
     display: ClassVar[str] = "quasi_exact_match_gsm8k"
@@ -120,7 +142,10 @@ class QuasiExactMatchGsm8k(FixedScorer):
 @METRICS.named("exact_match_indicator")
 @dataclass(frozen=True, slots=True)
 class ExactMatchIndicator(FixedScorer):
-    """Share of samples whose text after the last `indicator` equals a gold's, both stripped. Range [0, 1]."""
+    """Share of samples whose text after the last `indicator` equals a gold's, both stripped.
+
+    Range [0, 1].
+    """
 
     name: ClassVar[str] = "exact_match_indicator"
     display: ClassVar[str] = "exact_match_indicator"
@@ -138,8 +163,11 @@ class ExactMatchIndicator(FixedScorer):
 class F1Score(FixedScorer):
     """F1 of the words of answer and gold, mean over samples and documents. Range [0, 1].
 
-    2·P·R / (P + R) with P, R the shared share of the answer's and the gold's words. tokens: set (every word counts once)
-    or multiset (as often as it stands). Nothing on either side gives 0.
+    2·P·R / (P + R) with P, R the shared share of the answer's and the gold's words.
+
+    Attributes:
+        tokens: set (every word counts once) or multiset (as often as it stands). Nothing on either
+            side gives 0.
     """
 
     name: ClassVar[str] = "f1_score"
@@ -152,7 +180,9 @@ class F1Score(FixedScorer):
         check_count(self, "n", self.n)
         check_tokens(self.tokens)
         object.__setattr__(
-            self, "scorer", self.name if self.tokens == "set" else f"{self.name}(tokens={self.tokens})"
+            self,
+            "scorer",
+            self.name if self.tokens == "set" else f"{self.name}(tokens={self.tokens})",
         )
 
 

@@ -79,7 +79,13 @@ class WordScorer(Scorer):
 @SCORERS.named("f1_score")
 @dataclass(frozen=True, slots=True)
 class F1Scorer(WordScorer):
-    """F1 of the words between white space. tokens: set or multiset. Range [0, 1]. Source: HELM; multiset: SQuAD."""
+    """F1 of the words between white space.
+
+    Attributes:
+        tokens: set or multiset.
+
+    Range [0, 1]. Source: HELM; multiset: SQuAD.
+    """
 
     name: ClassVar[str] = "f1_score"
     tokens: str = "set"
@@ -107,10 +113,11 @@ class F1QuasiScorer(WordScorer):
 
 
 class LabelF1(Metric):
-    """The whole answers are labels: statistics are the gold's and the predicted label of each document.
+    """The whole answers are labels: statistics are the gold's and the predicted label of each
+    document.
 
-    The predicted label is the first sample as it stands, nothing where there is no answer. Where it equals one of several
-    golds, that gold is the label, else the first.
+    The predicted label is the first sample as it stands, nothing where there is no answer. Where it
+    equals one of several golds, that gold is the label, else the first.
     """
 
     has_scorer: ClassVar[bool] = False
@@ -136,12 +143,15 @@ class LabelF1(Metric):
 class F1ScoreMacro(LabelF1):
     """Mean over labels of 2·tp / (2·tp + fp + fn). Range [0, 1]. Error by bootstrap.
 
-    The labels are all golds and answers, character by character; a draw of the bootstrap has its own.
+    The labels are all golds and answers, character by character; a draw of the bootstrap has its
+    own.
     """
 
     name: ClassVar[str] = "f1_score_macro"
     display: ClassVar[str] = "f1_score_macro"
-    source: ClassVar[str] = "definition: F1 per class, plain mean (as scikit-learn 1.9.1, average macro)"
+    source: ClassVar[str] = (
+        "definition: F1 per class, plain mean (as scikit-learn 1.9.1, average macro)"
+    )
 
     def outputs(self) -> tuple[Output, ...]:
         return (Output(self.display, ("gold", "predicted"), of_rows=_macro_f1),)
@@ -150,7 +160,8 @@ class F1ScoreMacro(LabelF1):
 @METRICS.named("f1_score_micro")
 @dataclass(frozen=True, slots=True)
 class F1ScoreMicro(LabelF1):
-    """2·tp / (2·tp + fp + fn) with the counts of all labels: with one label per document the share that is right.
+    """2·tp / (2·tp + fp + fn) with the counts of all labels: with one label per document the share
+    that is right.
 
     Range [0, 1]. Error by bootstrap. Labels as in f1_score_macro.
     """
@@ -167,7 +178,9 @@ def _macro_f1(matrix: Matrix) -> float:
     gold, predicted = np.asarray(matrix["gold"]), np.asarray(matrix["predicted"])
     n = len(gold)
     if not (gold.dtype.kind == predicted.dtype.kind == "i"):
-        gold, predicted = np.split(np.unique(np.concatenate([gold, predicted]), return_inverse=True)[1], [n])
+        gold, predicted = np.split(
+            np.unique(np.concatenate([gold, predicted]), return_inverse=True)[1], [n]
+        )
     size = int(max(gold.max(), predicted.max())) + 1
     in_both = np.bincount(gold[gold == predicted], minlength=size)
     in_either = np.bincount(gold, minlength=size) + np.bincount(predicted, minlength=size)
@@ -182,18 +195,23 @@ def _micro_f1(matrix: Matrix) -> float:
 @METRICS.named("drop")
 @dataclass(frozen=True, slots=True)
 class Drop(Metric):
-    """DROP's exact match and F1 over answer spans, after the normaliser `helm`. Outputs drop_em, drop_f1. Range [0, 1].
+    """DROP's exact match and F1 over answer spans, after the normaliser `helm`.
 
-    em: the same set of spans, equally many. f1: spans paired one to one for the largest sum of their word sets' F1,
-    divided by the larger number of spans, rounded to two places; a pair counts only where the gold holds no number or
-    the two share one. The best gold counts. A gold is one span, or several in `gold_spans` of the document; an answer is
-    one span. n samples: their mean; where n is open the best of a document's answers.
+    Outputs drop_em, drop_f1. Range [0, 1].
+
+    em: the same set of spans, equally many. f1: spans paired one to one for the largest sum of
+    their word sets' F1, divided by the larger number of spans, rounded to two places; a pair counts
+    only where the gold holds no number or the two share one. The best gold counts. A gold is one
+    span, or several in `gold_spans` of the document; an answer is one span. n samples: their mean;
+    where n is open the best of a document's answers.
     """
 
     name: ClassVar[str] = "drop"
     display: ClassVar[str] = "drop"
     has_scorer: ClassVar[bool] = False
-    source: ClassVar[str] = "Dua et al. 2019 (DROP, arXiv 1903.00161), drop_eval; mean over documents"
+    source: ClassVar[str] = (
+        "Dua et al. 2019 (DROP, arXiv 1903.00161), drop_eval; mean over documents"
+    )
     n: int | None = None
 
     def __post_init__(self) -> None:
@@ -205,7 +223,9 @@ class Drop(Metric):
 
     def outputs(self) -> tuple[Output, ...]:
         params = () if self.n is None else (("n", self.n),)
-        return tuple(Output(f"drop_{name}", (name,), partial(_column, name), params) for name in ("em", "f1"))
+        return tuple(
+            Output(f"drop_{name}", (name,), partial(_column, name), params) for name in ("em", "f1")
+        )
 
     def check_doc(self, doc: Doc) -> str | None:
         return None if gold_spans(doc) else f"document {doc.id!r} has no gold answer"

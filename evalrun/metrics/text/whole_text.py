@@ -1,4 +1,6 @@
-"""Scorers that compare whole texts in some form: raw, stripped, normalised; in full, as prefix or as suffix."""
+"""Scorers that compare whole texts in some form: raw, stripped, normalised; in full, as prefix
+or as suffix.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ _KEPT = 1 << 16  # forms that a batch remembers
 
 
 class Form(NamedTuple):
-    """What of a text is compared. is_read: an answer was found.
+    """What of a text is compared.
 
-    raw: where either form is empty, the words of both raw texts are compared instead; empty: they are not.
+    Attributes:
+        is_read: an answer was found.
+        raw: where either form is empty, the words of both raw texts are compared instead; empty:
+            they are not.
     """
 
     text: str
@@ -33,7 +38,8 @@ FormOf = Callable[[str], Form]
 class FormScorer(Scorer):
     """1.0 where the form of the text fits that of any gold, else 0.0. An empty text is never right.
 
-    An empty form fits nothing, so that a gold "A" whose article is taken away is no prefix of everything.
+    An empty form fits nothing, so that a gold "A" whose article is taken away is no prefix of
+    everything.
     """
 
     rule: ClassVar[str] = "whole"
@@ -64,7 +70,9 @@ class FormScorer(Scorer):
         if not mine.is_read:
             return Verdict(0.0, state=State.UNPARSED)
         value = bool(text) and any(self._fits(mine, form(gold)) for gold in golds)
-        return Verdict(float(value), mine.text or normalizers.bare(mine.raw), (0, len(text)), self.rule)
+        return Verdict(
+            float(value), mine.text or normalizers.bare(mine.raw), (0, len(text)), self.rule
+        )
 
     def _fits(self, mine: Form, gold: Form) -> bool:
         if not gold.is_read:
@@ -89,7 +97,9 @@ class StrippedScorer(FormScorer):
 
 
 class HelmScorer(FormScorer):
-    """Compares what the normaliser `helm` leaves; where that is nothing, the words with their articles."""
+    """Compares what the normaliser `helm` leaves; where that is nothing, the words with their
+    articles.
+    """
 
     rule: ClassVar[str] = "helm"
 
@@ -111,7 +121,10 @@ class PerfectExactMatchScorer(FormScorer):
 @SCORERS.named("quasi_exact_match")
 @dataclass(frozen=True, slots=True)
 class QuasiExactMatchScorer(HelmScorer):
-    """Equal after the normaliser `helm`: no case, punctuation or articles, numbers by value. Range {0, 1}."""
+    """Equal after the normaliser `helm`: no case, punctuation or articles, numbers by value.
+
+    Range {0, 1}.
+    """
 
     name: ClassVar[str] = "quasi_exact_match"
 
@@ -119,7 +132,10 @@ class QuasiExactMatchScorer(HelmScorer):
 @SCORERS.named("prefix_exact_match")
 @dataclass(frozen=True, slots=True)
 class PrefixExactMatchScorer(StrippedScorer):
-    """The stripped text begins with a stripped gold, by characters: Yesterday begins with Yes. Range {0, 1}."""
+    """The stripped text begins with a stripped gold, by characters: Yesterday begins with Yes.
+
+    Range {0, 1}.
+    """
 
     name: ClassVar[str] = "prefix_exact_match"
 
@@ -179,7 +195,10 @@ class QuasiExactMatchMathScorer(FormScorer):
 @SCORERS.named("quasi_exact_match_gsm8k")
 @dataclass(frozen=True, slots=True)
 class QuasiExactMatchGsm8kScorer(FormScorer):
-    """The number after `#### ` equals a gold's, as text. Range {0, 1}; a text without one is 0 and unparsed."""
+    """The number after `#### ` equals a gold's, as text.
+
+    Range {0, 1}; a text without one is 0 and unparsed.
+    """
 
     name: ClassVar[str] = "quasi_exact_match_gsm8k"
     rule: ClassVar[str] = "gsm8k"
@@ -192,7 +211,9 @@ class QuasiExactMatchGsm8kScorer(FormScorer):
 @SCORERS.named("exact_match_indicator")
 @dataclass(frozen=True, slots=True)
 class ExactMatchIndicatorScorer(FormScorer):
-    """What follows the last `indicator`, stripped, equals that of a gold; the whole where it is absent. Range {0, 1}."""
+    """What follows the last `indicator`, stripped, equals that of a gold; the whole where it is
+    absent. Range {0, 1}.
+    """
 
     name: ClassVar[str] = "exact_match_indicator"
     rule: ClassVar[str] = "indicator"
@@ -200,7 +221,10 @@ class ExactMatchIndicatorScorer(FormScorer):
 
     def __post_init__(self) -> None:
         if not isinstance(self.indicator, str) or not self.indicator:
-            raise Fault(f"exact_match_indicator: indicator must be a text, got {visible(repr(self.indicator))}.")
+            raise Fault(
+                "exact_match_indicator: indicator must be a text, got "
+                f"{visible(repr(self.indicator))}."
+            )
 
     def form(self, text: str) -> Form:
         return Form(text.rpartition(self.indicator)[2].strip())
@@ -209,9 +233,12 @@ class ExactMatchIndicatorScorer(FormScorer):
 @SCORERS.named("text_match")
 @dataclass(frozen=True, slots=True)
 class TextMatchScorer(FormScorer):
-    """A gold in full, as prefix or as suffix, after `strip` (white space at the ends) and a normaliser. Range {0, 1}.
+    """A gold in full, as prefix or as suffix, after `strip` (white space at the ends) and a
+    normaliser. Range {0, 1}.
 
-    how: full, prefix or suffix; normalize: a normaliser's name. An answer that the normaliser cannot read is unparsed.
+    Attributes:
+        how: full, prefix or suffix.
+        normalize: a normaliser's name. An answer that the normaliser cannot read is unparsed.
     """
 
     name: ClassVar[str] = "text_match"
@@ -225,9 +252,13 @@ class TextMatchScorer(FormScorer):
 
     def __post_init__(self) -> None:
         if not isinstance(self.strip, bool):
-            raise Fault(f"text_match: strip must be true or false, got {visible(repr(self.strip))}.")
+            raise Fault(
+                f"text_match: strip must be true or false, got {visible(repr(self.strip))}."
+            )
         if self.how not in ("full", "prefix", "suffix"):
-            raise Fault(f"text_match: how must be full, prefix or suffix, got {visible(repr(self.how))}.")
+            raise Fault(
+                f"text_match: how must be full, prefix or suffix, got {visible(repr(self.how))}."
+            )
         if self.normalize is not None:
             normalizers.NORMALIZERS.get(self.normalize, "scorer text_match")
 
@@ -237,7 +268,9 @@ class TextMatchScorer(FormScorer):
             return Form(body)
         found = normalizers.normalize(self.normalize, body)
         return Form(
-            found, text if self.normalize == "helm" else "", self.normalize != "gsm8k" or found != normalizers.INVALID
+            found,
+            text if self.normalize == "helm" else "",
+            self.normalize != "gsm8k" or found != normalizers.INVALID,
         )
 
 
@@ -250,12 +283,14 @@ def set_text_match(metric: Any) -> None:
     if strip is None and normalize is None:
         return
     if normalize is not None and not isinstance(normalize, str):
-        raise Fault(f"Metric {metric.name!r}: normalize must be a name, got {visible(repr(normalize))}.")
+        raise Fault(
+            f"Metric {metric.name!r}: normalize must be a name, got {visible(repr(normalize))}."
+        )
     spec = TextMatchScorer(strip=True if strip is None else strip, normalize=normalize).spec
     if metric.scorer not in (None, spec):
         raise Fault(
-            f"Metric {metric.name!r}: strip and normalize make the scorer {spec}; they cannot be given with "
-            f"scorer={visible(str(metric.scorer))}. Leave one of the two out."
+            f"Metric {metric.name!r}: strip and normalize make the scorer {spec}; they cannot be "
+            f"given with scorer={visible(str(metric.scorer))}. Leave one of the two out."
         )
     object.__setattr__(metric, "scorer", spec)
 
@@ -263,10 +298,12 @@ def set_text_match(metric: Any) -> None:
 @SCORERS.named("letter")
 @dataclass(frozen=True, slots=True)
 class LetterScorer(Scorer):
-    """The option letter that the text states is that of a gold. Range {0, 1}; no letter: 0 and unparsed.
+    """The option letter that the text states is that of a gold.
 
-    A gold is an index into the choices, a letter, or the text of a choice. There are as many letters as
-    choices; without choices all 26. Rules: evalrun.text.letters.extract_letter.
+    Range {0, 1}; no letter: 0 and unparsed.
+
+    A gold is an index into the choices, a letter, or the text of a choice. There are as many
+    letters as choices; without choices all 26. Rules: evalrun.text.letters.extract_letter.
     """
 
     name: ClassVar[str] = "letter"
@@ -275,7 +312,10 @@ class LetterScorer(Scorer):
         reason = Scorer.check_doc(self, doc)
         if reason or all(_gold_letter(doc, gold) for gold in doc.gold):
             return reason
-        return f"letter.v1: a gold of document {doc.id!r} is neither an option letter nor one of its choices"
+        return (
+            f"letter.v1: a gold of document {doc.id!r} is neither an option letter nor one of its "
+            "choices"
+        )
 
     def judge_text(self, doc: Doc, text: str) -> Verdict:
         """1.0 or 0.0. ValueError where no gold is a letter, naming the document."""

@@ -1,1 +1,3 @@
-"""The steps of the score stage: saved answers -> verdicts -> statistics per document -> estimates with errors."""
+"""The steps of the score stage: saved answers -> verdicts -> statistics per document ->
+estimates with errors.
+"""

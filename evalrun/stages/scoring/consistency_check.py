@@ -1,4 +1,6 @@
-"""How many documents are right always, mostly, unstably, never; and whether pass@k, cons@k and avg@n agree with it."""
+"""How many documents are right always, mostly, unstably, never; and whether pass@k, cons@k and
+avg@n agree with it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ _Key: TypeAlias = tuple[str | None, int, float, tuple[bool, ...]]
 
 @dataclass
 class _Numbers:
-    """What the metrics of one key say. passed, agreed: k -> pass@k, cons@k. average: avg@n. first: a metric of it."""
+    """What the metrics of one key say.
+
+    Attributes:
+        passed, agreed: k -> pass@k, cons@k.
+        average: avg@n.
+        first: a metric of it.
+    """
 
     first: Scored
     passed: dict[int, float] = field(default_factory=dict)
@@ -29,10 +37,15 @@ class _Numbers:
     average: float | None = None
 
 
-def consistency_of(scored: Sequence[Scored], ask_id: str | None, docs: int | None = None) -> tuple[Consistency, ...]:
-    """One Consistency per scorer, threshold and n > 1 that a metric over counts has, in the order of the metrics.
+def consistency_of(
+    scored: Sequence[Scored], ask_id: str | None, docs: int | None = None
+) -> tuple[Consistency, ...]:
+    """One Consistency per scorer, threshold and n > 1 that a metric over counts has, in the order
+    of the metrics.
 
-    ask_id: of the cell. docs: the number of documents, where the run holds more.
+    Args:
+        ask_id: of the cell.
+        docs: the number of documents, where the run holds more.
     """
     found: dict[str, Consistency] = {}
     for (scorer, n, threshold, _), numbers in _by_key(scored).items():
@@ -41,37 +54,52 @@ def consistency_of(scored: Sequence[Scored], ask_id: str | None, docs: int | Non
             continue
         signature = naming.write_signature(
             naming.Signature(
-                metric="consistency", version=VERSION, params=(("threshold", threshold),), scorer=scorer, n=n,
-                agg="counts", err="none", ask_id=ask_id, evalrun=__version__, docs=docs,
+                metric="consistency",
+                version=VERSION,
+                params=(("threshold", threshold),),
+                scorer=scorer,
+                n=n,
+                agg="counts",
+                err="none",
+                ask_id=ask_id,
+                evalrun=__version__,
+                docs=docs,
             )
-        )  # fmt: skip
+        )
         counts = laws.kinds(matrix["n"], matrix["c"])
         found.setdefault(signature, Consistency(n, *counts, int(matrix["c"].sum()), signature))
     return tuple(found.values())
 
 
 def contradictions(scored: Sequence[Scored]) -> list[str]:
-    """What pass@k, cons@k and avg@n say that cannot be together, or that the counts do not say. Else empty.
+    """What pass@k, cons@k and avg@n say that cannot be together, or that the counts do not say.
 
-    The laws: evalrun.stats.consistency.contradictions; and at k = n the three follow from the kinds of documents.
+    Else empty.
+
+    The laws: evalrun.stats.consistency.contradictions; and at k = n the three follow from the kinds
+    of documents.
     """
     found = []
     for (_, n, _, _), numbers in _by_key(scored).items():
         for k in dict.fromkeys((*numbers.passed, *numbers.agreed)):
-            found += laws.contradictions(k, numbers.passed.get(k), numbers.agreed.get(k), numbers.average)
+            found += laws.contradictions(
+                k, numbers.passed.get(k), numbers.agreed.get(k), numbers.average
+            )
         found += _unlike_counts(numbers, n)
     return list(dict.fromkeys(found))
 
 
 def no_verdicts(cell: Cell) -> list[str]:
-    """Why a cell of several samples has no pass@k, cons@k, avg@n, where no metric gives a verdict per sample."""
+    """Why a cell of several samples has no pass@k, cons@k, avg@n, where no metric gives a
+    verdict per sample.
+    """
     several = [item for item in cell.metrics if item.n > 1]
     if not several or any(gives_verdicts(item.scorer) for item in several):
         return []
     names = ", ".join(dict.fromkeys(item.key for item in several))
     return [
-        f"no pass@k, cons@k, avg@n: {names} does not say right or wrong of a sample; its number is the average over all "
-        f"{several[0].n} samples"
+        f"no pass@k, cons@k, avg@n: {names} does not say right or wrong of a sample; its number is "
+        f"the average over all {several[0].n} samples"
     ]
 
 
@@ -98,16 +126,25 @@ def _by_key(scored: Sequence[Scored]) -> dict[_Key, _Numbers]:
         metric = item.metric
         if not isinstance(metric, CountMetric) or item.shared_n is None:
             continue
-        key = (item.plan.scorer, item.plan.n, metric.threshold, tuple(row is not None for row in item.rows))
+        key = (
+            item.plan.scorer,
+            item.plan.n,
+            metric.threshold,
+            tuple(row is not None for row in item.rows),
+        )
         numbers = found.setdefault(key, _Numbers(item))
         values = [
             (dict(output.params).get("k"), error.value)
             for output, error in zip(metric.outputs(), item.errors, strict=True)
         ]
         if isinstance(metric, PassAtK):
-            numbers.passed |= {k: value for k, value in values if k is not None and value is not None}
+            numbers.passed |= {
+                k: value for k, value in values if k is not None and value is not None
+            }
         elif isinstance(metric, ConsAtK):
-            numbers.agreed |= {k: value for k, value in values if k is not None and value is not None}
+            numbers.agreed |= {
+                k: value for k, value in values if k is not None and value is not None
+            }
         elif isinstance(metric, AvgAtN):
             numbers.average = values[0][1]
     return found

@@ -1,4 +1,6 @@
-"""The number of an output with its error: analytic for a mean, by bootstrap for any other formula."""
+"""The number of an output with its error: analytic for a mean, by bootstrap for any other
+formula.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,15 @@ from evalrun.stats.rerun import rerun_stderr
 
 @dataclass(frozen=True, slots=True)
 class OutputError:
-    """A number with its error; absent is None. method: how the error was found (`none` where there is none).
+    """A number with its error; absent is None.
 
-    rerun_stderr: the part of stderr that comes from drawing the answers. is_rerun_open: the output has such a part,
-    and these samples are too few to estimate it. n_nan: documents whose own value is NaN. n_open_draws: bootstrap
-    draws without a finite value. is_overflow: the formula left the range of floats, so the value is NaN.
+    Attributes:
+        method: how the error was found (`none` where there is none).
+        rerun_stderr: the part of stderr that comes from drawing the answers.
+        is_rerun_open: the output has such a part, and these samples are too few to estimate it.
+        n_nan: documents whose own value is NaN.
+        n_open_draws: bootstrap draws without a finite value.
+        is_overflow: the formula left the range of floats, so the value is NaN.
     """
 
     value: float | None
@@ -49,12 +55,22 @@ def error_of(
 ) -> OutputError:
     """The number over all documents of `matrix` (one at least), its stderr and 95 % interval.
 
-    codes: cluster of each document, None where all are independent. draws, seed, interval (percentile or bca): of
-    the bootstrap. OverflowError and infinities give NaN. Fault where a value leaves the range that it declares.
+    Args:
+        codes: cluster of each document, None where all are independent. draws, seed, interval
+            (percentile or bca): of the bootstrap. OverflowError and infinities give NaN.
+
+    Fault where a value leaves the range that it declares.
     """
     with np.errstate(all="ignore"):
         if output.per_doc is None:
-            return _resampled(output, {name: matrix[name] for name in output.columns}, codes, draws, seed, interval)
+            return _resampled(
+                output,
+                {name: matrix[name] for name in output.columns},
+                codes,
+                draws,
+                seed,
+                interval,
+            )
         try:
             values = np.asarray(output.per_doc(matrix), dtype=np.float64)
         except OverflowError:
@@ -70,9 +86,15 @@ def error_of(
             ) from cause
         again = None if output.rerun is None else rerun_stderr(output.rerun(matrix))
     return OutputError(
-        found.value, found.stderr, found.ci_low, found.ci_high, found.method,
-        rerun_stderr=again, is_rerun_open=output.rerun is not None and again is None, n_nan=n_nan,
-    )  # fmt: skip
+        found.value,
+        found.stderr,
+        found.ci_low,
+        found.ci_high,
+        found.method,
+        rerun_stderr=again,
+        is_rerun_open=output.rerun is not None and again is None,
+        n_nan=n_nan,
+    )
 
 
 def _resampled(
@@ -91,7 +113,9 @@ def _resampled(
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
-        return OutputError(math.nan, math.nan, math.nan, math.nan, n_nan=n_nan, is_overflow=not n_nan)
+        return OutputError(
+            math.nan, math.nan, math.nan, math.nan, n_nan=n_nan, is_overflow=not n_nan
+        )
     if units < 2:
         return OutputError(value, n_nan=n_nan)
     if output.of_sums is not None:
@@ -105,10 +129,14 @@ def _resampled(
     else:
         low, high = bootstrap.percentile_interval(replicates)
     return OutputError(
-        value, bootstrap.bootstrap_stderr(replicates), low, high,
+        value,
+        bootstrap.bootstrap_stderr(replicates),
+        low,
+        high,
         f"{'bootstrap' if codes is None else 'clustered-bootstrap'}+{interval}",
-        n_nan=n_nan, n_open_draws=int(np.count_nonzero(~np.isfinite(replicates))),
-    )  # fmt: skip
+        n_nan=n_nan,
+        n_open_draws=int(np.count_nonzero(~np.isfinite(replicates))),
+    )
 
 
 def _left_out(

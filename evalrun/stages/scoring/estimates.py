@@ -22,8 +22,11 @@ from evalrun.version import __version__
 class Scored:
     """One metric over all documents.
 
-    answers: of the request kind that the metric reads. verdicts: of its scorer; empty rows where it has none. rows:
-    statistics, None for a document that cannot be scored. faults: place of a document -> how the metric failed on it.
+    Attributes:
+        answers: of the request kind that the metric reads.
+        verdicts: of its scorer; empty rows where it has none.
+        rows: statistics, None for a document that cannot be scored.
+        faults: place of a document -> how the metric failed on it.
     """
 
     metric: Metric
@@ -41,11 +44,15 @@ class Scored:
 
     @property
     def n_error(self) -> int:
-        """Samples whose request failed, that the scorer could not judge, or on whose document the metric failed."""
+        """Samples whose request failed, that the scorer could not judge, or on whose document
+        the metric failed.
+        """
         return sum(
             place in self.faults or has_failed or (v is not None and v.value is None)
             for place, (answer, head) in enumerate(zip(self.answers, self.verdicts, strict=True))
-            for has_failed, v in zip(_failed(answer), head or [None] * len(_failed(answer)), strict=True)
+            for has_failed, v in zip(
+                _failed(answer), head or [None] * len(_failed(answer)), strict=True
+            )
         )
 
     @property
@@ -55,7 +62,9 @@ class Scored:
 
     @property
     def shared_n(self) -> int | None:
-        """Samples per document: the plan's n, or None where some document has fewer (only with an n left open)."""
+        """Samples per document: the plan's n, or None where some document has fewer (only with
+        an n left open).
+        """
         return self.plan.n if all(len(_failed(a)) == self.plan.n for a in self.answers) else None
 
     @property
@@ -71,11 +80,15 @@ class Scored:
     @cached_property
     def codes(self) -> NDArray[np.int64] | None:
         """The cluster of each scored document; None where all are independent."""
-        return cluster_codes([doc.cluster for doc, row in zip(self.docs, self.rows, strict=True) if row is not None])
+        return cluster_codes(
+            [doc.cluster for doc, row in zip(self.docs, self.rows, strict=True) if row is not None]
+        )
 
     @cached_property
     def errors(self) -> tuple[OutputError, ...]:
-        """The number of each output with its error; without a value where no document could be scored."""
+        """The number of each output with its error; without a value where no document could be
+        scored.
+        """
         outputs = self.metric.outputs()
         if not self.n_scored:
             return (OutputError(None),) * len(outputs)
@@ -101,7 +114,9 @@ def statistics_of(
     A verdict without a value leaves it out, and so do log-probabilities that never came.
     """
     n = plan.n
-    cut = tuple(Samples(a.texts[:n], a.failed[:n]) if isinstance(a, Samples) else a for a in answers)
+    cut = tuple(
+        Samples(a.texts[:n], a.failed[:n]) if isinstance(a, Samples) else a for a in answers
+    )
     heads = tuple(tuple(v[:n]) for v in verdicts)
     places = [
         i
@@ -123,14 +138,18 @@ def _scored_rows(
 ) -> dict[int, tuple[Statistic, ...] | str]:
     """Place -> its row; where the metric raises on a document, what it raised."""
     try:
-        rows = metric.score_batch([docs[i] for i in places], [answers[i] for i in places], [heads[i] for i in places])
+        rows = metric.score_batch(
+            [docs[i] for i in places], [answers[i] for i in places], [heads[i] for i in places]
+        )
         return dict(zip(places, rows, strict=True))
     except Exception:  # noqa: BLE001
         # One document makes it fail; find out which and leave that one out.
         return {i: _score_one(metric, docs[i], answers[i], heads[i]) for i in places}
 
 
-def _score_one(metric: Metric, doc: Doc, answer: Answer, head: Sequence[Verdict]) -> tuple[Statistic, ...] | str:
+def _score_one(
+    metric: Metric, doc: Doc, answer: Answer, head: Sequence[Verdict]
+) -> tuple[Statistic, ...] | str:
     try:
         return metric.score(doc, answer, head)
     except Exception as error:  # noqa: BLE001
@@ -147,8 +166,10 @@ def estimates_of(
 ) -> tuple[Estimate, ...]:
     """One Estimate per output of the metric. value is None where no document could be scored.
 
-    ask_id: of the cell, None where there is no run. statuses: per document, of its samples. is_prefix: the run holds
-    more documents than these.
+    Args:
+        ask_id: of the cell, None where there is no run.
+        statuses: per document, of its samples.
+        is_prefix: the run holds more documents than these.
     """
     n = item.plan.n
     shared = {
@@ -175,11 +196,18 @@ def _estimate(
     shared: Mapping[str, Any],
     docs: int | None,
 ) -> Estimate:
-    # The rule of the error, not what the data made of it (Wilson, t): a run that grows keeps its signatures.
+    # The rule of the error, not what the data made of it (Wilson, t): a run that grows keeps its
+    # signatures.
     signature = naming.signature(
-        item.metric, output, scorer=item.plan.scorer, n=item.shared_n, error=output.error.value, ask_id=ask_id,
-        evalrun_version=__version__, docs=docs,
-    )  # fmt: skip
+        item.metric,
+        output,
+        scorer=item.plan.scorer,
+        n=item.shared_n,
+        error=output.error.value,
+        ask_id=ask_id,
+        evalrun_version=__version__,
+        docs=docs,
+    )
     return Estimate(
         display=naming.display_name(item.metric, output, item.plan.given, item.plan.is_service),
         value=error.value,
@@ -197,7 +225,9 @@ def _estimate(
 
 
 def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
-    """What a reader of the numbers of a task must know of them: overflow, NaN, few clusters, no rerun error."""
+    """What a reader of the numbers of a task must know of them: overflow, NaN, few clusters, no
+    rerun error.
+    """
     notes = [item.metric.notes(item.matrix) if item.n_scored else () for item in scored]
     lines = [f"task {task}: {line}" for line in _named(scored, notes)]
     rerun_open = []
@@ -207,16 +237,23 @@ def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
             if error.is_overflow and not own:
                 lines.append(f"task {task}: {name} is NaN: the formula leaves the range of floats")
             if error.n_nan:
-                lines.append(f"task {task}: {name} is NaN: so are {error.n_nan} of {item.n_scored} documents")
+                lines.append(
+                    f"task {task}: {name} is NaN: so are {error.n_nan} of {item.n_scored} documents"
+                )
             if error.n_open_draws:
                 draws = f"{error.n_open_draws} bootstrap draws have no finite value"
                 lines.append(f"task {task}: {name} has no error: {draws}")
             rerun_open += [name] if error.is_rerun_open else []
-    for n_clusters in sorted({int(item.codes.max()) + 1 for item in scored if item.codes is not None}):
+    for n_clusters in sorted(
+        {int(item.codes.max()) + 1 for item in scored if item.codes is not None}
+    ):
         few = f", fewer than {FEW}, so they are uncertain themselves" if n_clusters < FEW else ""
         lines.append(f"the errors are over {n_clusters} clusters of documents{few}")
     if rerun_open:
-        lines.append(f"rerun error of {', '.join(rerun_open)}: not estimable; it needs n >= 2k samples (avg@n: two)")
+        lines.append(
+            f"rerun error of {', '.join(rerun_open)}: not estimable; it needs n >= 2k samples "
+            "(avg@n: two)"
+        )
     return lines
 
 
@@ -226,38 +263,57 @@ def _named(scored: Sequence[Scored], notes: Sequence[Sequence[str]]) -> list[str
     for item, own in zip(scored, notes, strict=True):
         for line in own:
             about.setdefault(line, []).append(item.plan.key)
-    return [line if len(keys) == len(scored) else f"{line} ({', '.join(keys)})" for line, keys in about.items()]
+    return [
+        line if len(keys) == len(scored) else f"{line} ({', '.join(keys)})"
+        for line, keys in about.items()
+    ]
 
 
 def matrix_of(metric: Metric, rows: Sequence[tuple[Statistic, ...]]) -> dict[str, Any]:
     """Column name -> array over these rows, in the types that the metric declares.
 
-    Labels become their place among the sorted labels of all label columns: equal texts are equal numbers.
+    Labels become their place among the sorted labels of all label columns: equal texts are equal
+    numbers.
     """
     columns = {column.name: [row[i] for row in rows] for i, column in enumerate(metric.columns)}
-    labels = {str(x) for column in metric.columns if column.type == "label" for x in columns[column.name]}
+    labels = {
+        str(x) for column in metric.columns if column.type == "label" for x in columns[column.name]
+    }
     places = {label: place for place, label in enumerate(sorted(labels))}
     matrix: dict[str, Any] = {}
     for column in metric.columns:
         values: list[Any] = columns[column.name]
         if column.type == "label":
             values = [places[str(x)] for x in values]
-        matrix[column.name] = np.array(values, dtype=np.float64 if column.type == "float" else np.int64)
+        matrix[column.name] = np.array(
+            values, dtype=np.float64 if column.type == "float" else np.int64
+        )
     return matrix
 
 
 def _bounds(item: Scored, output: Output) -> tuple[float, float] | None:
-    """The number with everything that failed taken as wrong, and as right. None where that has no meaning."""
+    """The number with everything that failed taken as wrong, and as right.
+
+    None where that has no meaning.
+    """
     if not output.is_bounded or output.per_doc is None:
         return None
     ends = [_assuming(item, output.per_doc, value) for value in (0.0, 1.0)]
     return min(ends), max(ends)
 
 
-def _assuming(item: Scored, per_doc: Callable[[Matrix], NDArray[np.float64]], value: float) -> float:
-    """The number with `value` for every sample that failed; a document on which the metric fails has it as a whole."""
+def _assuming(
+    item: Scored, per_doc: Callable[[Matrix], NDArray[np.float64]], value: float
+) -> float:
+    """The number with `value` for every sample that failed; a document on which the metric fails
+    has it as a whole.
+    """
     heads = [tuple(_assumed(v, value) for v in head) for head in item.verdicts]
-    places = [i for i, answer in enumerate(item.answers) if i not in item.faults and not isinstance(answer, Lost)]
+    places = [
+        i
+        for i, answer in enumerate(item.answers)
+        if i not in item.faults and not isinstance(answer, Lost)
+    ]
     found = _scored_rows(item.metric, item.docs, item.answers, heads, places)
     rows = [row for row in found.values() if not isinstance(row, str)]
     known = per_doc(matrix_of(item.metric, rows)) if rows else np.empty(0)

@@ -16,7 +16,11 @@ NO_ANSWER = Verdict(0.0, state=State.UNPARSED, rule="no_answer")
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdicts of one scorer: per document, in index order. notes: scorer faults, for the log."""
+    """The verdicts of one scorer: per document, in index order.
+
+    Attributes:
+        notes: scorer faults, for the log.
+    """
 
     rows: list[tuple[Verdict, ...]]
     notes: tuple[str, ...]
@@ -33,14 +37,16 @@ class Judged:
 
     def by_key(self, docs: Sequence[Doc]) -> dict[tuple[str, int], Verdict]:
         """(doc_id, index) -> verdict, as they are stored."""
-        return {(d.id, i): v for d, row in zip(docs, self.rows, strict=True) for i, v in enumerate(row)}
+        return {
+            (d.id, i): v for d, row in zip(docs, self.rows, strict=True) for i, v in enumerate(row)
+        }
 
 
 def judge(scorer: Scorer, docs: Sequence[Doc], samples: Sequence[Samples]) -> Judged:
     """The verdicts of all samples.
 
-    A failed request is wrong (state failed); a sample without an answer is wrong (state unparsed). A scorer that
-    raises leaves that sample unscored (state error) and the others go on.
+    A failed request is wrong (state failed); a sample without an answer is wrong (state unparsed).
+    A scorer that raises leaves that sample unscored (state error) and the others go on.
     """
     distinct: dict[Hashable, tuple[Doc, str]] = {}
     for doc, answer in zip(docs, samples, strict=True):
@@ -56,7 +62,9 @@ def judge(scorer: Scorer, docs: Sequence[Doc], samples: Sequence[Samples]) -> Ju
         for doc, answer in zip(docs, samples, strict=True)
     ]
     notes = tuple(
-        f"document {doc.id}: {found[key].note}" for key, (doc, _) in distinct.items() if found[key].value is None
+        f"document {doc.id}: {found[key].note}"
+        for key, (doc, _) in distinct.items()
+        if found[key].value is None
     )
     return Judged(rows, notes)
 
@@ -79,17 +87,35 @@ def _judge_one(scorer: Scorer, doc: Doc, text: str) -> Verdict:
     try:
         return scorer.judge_text(doc, text)
     except Exception as error:  # noqa: BLE001
-        return Verdict(None, state=State.ERROR, note=f"{scorer.name} raised {type(error).__name__}: {error}"[:500])
+        return Verdict(
+            None,
+            state=State.ERROR,
+            note=f"{scorer.name} raised {type(error).__name__}: {error}"[:500],
+        )
 
 
 def _judge_slow(scorer: Scorer, items: list[tuple[Doc, str]]) -> list[Verdict]:
-    """What is not found at once is judged in worker processes, each text under the scorer's deadline."""
-    verdicts = {place: verdict for place, item in enumerate(items) if (verdict := _judge_quick(scorer, *item))}
+    """What is not found at once is judged in worker processes, each text under the scorer's
+    deadline.
+    """
+    verdicts = {
+        place: verdict
+        for place, item in enumerate(items)
+        if (verdict := _judge_quick(scorer, *item))
+    }
     left = [place for place in range(len(items)) if place not in verdicts]
     try:
-        found = workers.run(scorer.judge_text, [items[at] for at in left], scorer.deadline_s, scorer.warm_up)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:  # it cannot be sent to a worker
-        found = [workers.Outcome(workers.Ending.RAISED, note=f"{type(error).__name__}: {error}")] * len(left)
+        found = workers.run(
+            scorer.judge_text, [items[at] for at in left], scorer.deadline_s, scorer.warm_up
+        )
+    except (
+        pickle.PicklingError,
+        AttributeError,
+        TypeError,
+    ) as error:  # it cannot be sent to a worker
+        found = [
+            workers.Outcome(workers.Ending.RAISED, note=f"{type(error).__name__}: {error}")
+        ] * len(left)
     for place, outcome in zip(left, found, strict=True):
         verdicts[place] = _from_outcome(scorer, outcome)
     return [verdicts[place] for place in range(len(items))]
@@ -110,6 +136,12 @@ def _from_outcome(scorer: Scorer, outcome: workers.Outcome) -> Verdict:
         case workers.Ending.TIMEOUT:
             return Verdict(None, state=State.TIMEOUT, note=f"{scorer.name}: {outcome.note}")
         case workers.Ending.RAISED:
-            return Verdict(None, state=State.ERROR, note=f"{scorer.name} raised {outcome.note}"[:500])
+            return Verdict(
+                None, state=State.ERROR, note=f"{scorer.name} raised {outcome.note}"[:500]
+            )
         case _:
-            return Verdict(None, state=State.ERROR, note=f"{scorer.name}: {outcome.note or 'gave no verdict'}"[:500])
+            return Verdict(
+                None,
+                state=State.ERROR,
+                note=f"{scorer.name}: {outcome.note or 'gave no verdict'}"[:500],
+            )

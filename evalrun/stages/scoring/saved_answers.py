@@ -1,4 +1,6 @@
-"""The saved rows of one cell, of every request kind that its metrics read, as answers in document order."""
+"""The saved rows of one cell, of every request kind that its metrics read, as answers in
+document order.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,15 @@ Rows = Mapping[str, Mapping[int, LikelihoodRow]]
 class Saved:
     """The documents of a cell and their answers.
 
-    views: request kind -> the documents as its metrics see them (choices as they were sent). answers: kind -> per
-    document. statuses: kind -> per document, of its samples; log-probabilities are one sample. n_rows, n_failed: rows of
-    all kinds. holes: keys that have no row. notes: for the log. remarks: for readers. is_prefix: the run holds more
-    documents.
+    Attributes:
+        views: request kind -> the documents as its metrics see them (choices as they were sent).
+        answers: kind -> per document.
+        statuses: kind -> per document, of its samples; log-probabilities are one sample.
+        n_rows, n_failed: rows of all kinds.
+        holes: keys that have no row.
+        notes: for the log.
+        remarks: for readers.
+        is_prefix: the run holds more documents.
     """
 
     docs: list[Doc]
@@ -49,7 +56,8 @@ class Saved:
 def read(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> Saved | None:
     """What the cell has saved; None where it was never asked.
 
-    Faults: too few samples; in eval a request kind that the run never asked, or rows that are missing.
+    Faults: too few samples; in eval a request kind that the run never asked, or rows that are
+    missing.
     """
     model = plan.model.name
     is_eval = plan.mode == "eval"
@@ -60,7 +68,9 @@ def read(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> 
     kinds = kinds_of(cell.metrics)
     every = [s.doc for s in doc_store.read_docs(run_folder, model, cell.name)]
     docs = every[: cell.limit]
-    has_rows = run_folder.predictions_file(model, cell.name).exists() or run_folder.shards(model, cell.name)
+    has_rows = run_folder.predictions_file(model, cell.name).exists() or run_folder.shards(
+        model, cell.name
+    )
     answers = predictions.read_answers(run_folder, model, cell.name) if has_rows else None
     needed = max(m.n for m in cell.metrics)
     stored_n = _stored_n(answers, cell.n)
@@ -71,13 +81,18 @@ def read(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> 
         saved = _with_samples(saved, answers.by_doc if answers is not None else {}, cell.n)
     if Kind.LOGLIKELIHOOD.value in kinds:
         bare = Kind.UNCONDITIONED.value in kinds
-        saved = _with_choices(saved, cell, *(_rows(run_folder, model, cell, k) for k in _SCORED[: 1 + bare]))
+        saved = _with_choices(
+            saved, cell, *(_rows(run_folder, model, cell, k) for k in _SCORED[: 1 + bare])
+        )
     if Kind.ROLLING.value in kinds:
         saved = _with_rolls(saved, _rows(run_folder, model, cell, Kind.ROLLING))
     if saved.holes and is_eval:
         if never := _never(kinds, cell):
             raise Fault(_never_asked(run_folder, cell, never))
-        raise Fault(f"{run_folder.path}: {hole_text(cell, saved, reason)}. --resume asks for the missing rows.")
+        raise Fault(
+            f"{run_folder.path}: {hole_text(cell, saved, reason)}. --resume asks for the missing "
+            "rows."
+        )
     if answers is not None and set(kinds) - {Kind.GENERATE.value}:
         saved = replace(saved, remarks=(*saved.remarks, *_engine(answers.metadata)))
     return saved
@@ -95,7 +110,9 @@ def _rows(run_folder: Run, model: str, cell: Cell, kind: Kind) -> Rows:
     return read_likelihoods(run_folder, model, cell.name, kind.value)
 
 
-def _with_samples(saved: Saved, by_doc: Mapping[str, Sequence[tuple[int, str | None, str]]], n: int) -> Saved:
+def _with_samples(
+    saved: Saved, by_doc: Mapping[str, Sequence[tuple[int, str | None, str]]], n: int
+) -> Saved:
     """Texts per document, in index order, and their states."""
     samples, statuses, holes = [], [], []
     for doc in saved.docs:
@@ -104,7 +121,9 @@ def _with_samples(saved: Saved, by_doc: Mapping[str, Sequence[tuple[int, str | N
             present = {row[0] for row in rows}
             holes += [(doc.id, Kind.GENERATE.value, i, 0) for i in range(n) if i not in present]
         states = [row[2] for row in rows]
-        samples.append(Samples(tuple(row[1] for row in rows), tuple(Status(s).is_failure for s in states)))
+        samples.append(
+            Samples(tuple(row[1] for row in rows), tuple(Status(s).is_failure for s in states))
+        )
         statuses.append(states)
     flat = [Status(s).is_failure for row in statuses for s in row]
     return _added(saved, Kind.GENERATE, saved.docs, samples, statuses, holes, len(flat), sum(flat))
@@ -121,7 +140,9 @@ def _with_choices(saved: Saved, cell: Cell, rows: Rows, bare: Rows | None = None
         for kind, table in zip(_SCORED, (rows, bare), strict=True):
             if table is not None:
                 mine = table.get(doc.id, {})
-                holes += [(doc.id, kind.value, i, 0) for i in range(len(doc.choices)) if i not in mine]
+                holes += [
+                    (doc.id, kind.value, i, 0) for i in range(len(doc.choices)) if i not in mine
+                ]
                 found.append([mine[i] for i in range(len(doc.choices)) if i in mine])
         used += [row for part in found for row in part]
         answers.append(_choices(found, len(doc.choices)))
@@ -132,11 +153,17 @@ def _with_choices(saved: Saved, cell: Cell, rows: Rows, bare: Rows | None = None
 
 
 def _choices(found: Sequence[Sequence[LikelihoodRow]], n: int) -> Answer:
-    """The answer of one document: conditioned rows, then those without the context where they are read."""
+    """The answer of one document: conditioned rows, then those without the context where they
+    are read.
+    """
     first, *rest = found
     if len(first) < n or any(row.logprob is None for row in first):
         return Lost()
-    bare = rest[0] if rest and len(rest[0]) == n and all(row.logprob is not None for row in rest[0]) else None
+    bare = (
+        rest[0]
+        if rest and len(rest[0]) == n and all(row.logprob is not None for row in rest[0])
+        else None
+    )
     lengths = tuple(row.n_tokens for row in first)
     greedy = tuple(row.is_greedy for row in first)
     return Choices(
@@ -148,9 +175,16 @@ def _choices(found: Sequence[Sequence[LikelihoodRow]], n: int) -> Answer:
 
 
 def _with_rolls(saved: Saved, rows: Rows) -> Saved:
-    """How likely each document's text is. Words and bytes are counted on the document's own query."""
+    """How likely each document's text is.
+
+    Words and bytes are counted on the document's own query.
+    """
     found = [rows.get(doc.id, {}).get(0) for doc in saved.docs]
-    holes = [(doc.id, Kind.ROLLING.value, 0, 0) for doc, row in zip(saved.docs, found, strict=True) if row is None]
+    holes = [
+        (doc.id, Kind.ROLLING.value, 0, 0)
+        for doc, row in zip(saved.docs, found, strict=True)
+        if row is None
+    ]
     answers = [
         Lost() if row is None or row.logprob is None else Roll(doc.query, row.logprob, row.n_tokens)
         for doc, row in zip(saved.docs, found, strict=True)
@@ -184,21 +218,33 @@ def _added(
 
 def _remarks(cell: Cell, docs: Sequence[Doc], rows: Rows) -> list[str]:
     """How many documents had a token across the border, and how many a context that was cut."""
-    said = [[json.loads(row.extra) for row in rows.get(doc.id, {}).values() if row.extra] for doc in docs]
+    said = [
+        [json.loads(row.extra) for row in rows.get(doc.id, {}).values() if row.extra]
+        for doc in docs
+    ]
     boundary = dict(cell.asked).get("model.token_boundary", "joint")
     spanning = sum(any(extra.get("spanning") for extra in each) for each in said)
     cut = sum(any(extra.get("cut_tokens") for extra in each) for each in said)
     border = f"a token that spans context and continuation (model.token_boundary={boundary})"
     lines = [f"{spanning} of {len(docs)} documents have {border}"] if spanning else []
-    return lines + ([f"{cut} of {len(docs)} documents were cut from the left to the model's limit"] if cut else [])
+    return lines + (
+        [f"{cut} of {len(docs)} documents were cut from the left to the model's limit"]
+        if cut
+        else []
+    )
 
 
 def _engine(metadata: Mapping[str, str]) -> list[str]:
-    """In which number format log-probabilities were made: those of different formats are not comparable."""
+    """In which number format log-probabilities were made: those of different formats are not
+    comparable.
+    """
     content = json.loads(metadata.get("content", "{}"))
     if not content.get("dtype"):
         return []
-    return [f"log-probabilities were made in {content['dtype']} ({content.get('engine', 'an unnamed engine')})"]
+    return [
+        f"log-probabilities were made in {content['dtype']} "
+        f"({content.get('engine', 'an unnamed engine')})"
+    ]
 
 
 def _notes_of(answers: predictions.Answers | None) -> tuple[str, ...]:
@@ -217,16 +263,17 @@ def _no_rows(run_folder: Run, cell: Cell, model: str) -> str:
     return (
         f"There are no saved predictions of model {model}, task {cell.name}: expected "
         f"{run_folder.predictions_file(model, cell.name)} and the documents beside it, "
-        f"{run_folder.docs_file(model, cell.name).name}. Run --mode infer first; --resume goes on with this run."
+        f"{run_folder.docs_file(model, cell.name).name}. Run --mode infer first; --resume goes on "
+        "with this run."
     )
 
 
 def _never_asked(run_folder: Run, cell: Cell, never: Sequence[str]) -> str:
     metrics = [m.key for m in cell.metrics if set(kinds_of([m])) & {*never}]
     return (
-        f"Task {cell.name}: {', '.join(metrics)} reads requests of kind {' and '.join(never)}, and {run_folder.path} "
-        f"asked only for {' and '.join(cell.kinds)}. Ask for them with --resume metric={metrics[0]}, or leave the "
-        "metric out."
+        f"Task {cell.name}: {', '.join(metrics)} reads requests of kind {' and '.join(never)}, and "
+        f"{run_folder.path} asked only for {' and '.join(cell.kinds)}. Ask for them with --resume "
+        f"metric={metrics[0]}, or leave the metric out."
     )
 
 
@@ -238,8 +285,9 @@ def _stored_n(answers: predictions.Answers | None, planned: int) -> int:
 def _too_few(run_folder: Run, cell: Cell, needed: int, stored: int) -> str:
     names = ", ".join(m.key for m in cell.metrics if m.n == needed)
     return (
-        f"Task {cell.name}: {names} needs n={needed} samples per document, {run_folder.path} holds n={stored}. Ask for a "
-        f"smaller n, or infer the missing samples: --resume num_return_sequences={needed}."
+        f"Task {cell.name}: {names} needs n={needed} samples per document, {run_folder.path} holds "
+        f"n={stored}. Ask for a smaller n, or infer the missing samples: --resume "
+        f"num_return_sequences={needed}."
     )
 
 
@@ -260,6 +308,6 @@ def hole_text(cell: Cell, saved: Saved, reason: str | None) -> str:
     if set(saved.answers) != {Kind.GENERATE}:
         of = f"{len(saved.docs)} documents, {' and '.join(kinds_of(cell.metrics))}"
     return (
-        f"task {cell.name} wants {wanted} rows ({of}) and holds "
-        f"{saved.n_rows}{why}, so nothing is scored; the first of {len(saved.holes)} missing: {first}"
+        f"task {cell.name} wants {wanted} rows ({of}) and holds {saved.n_rows}{why}, so nothing is "
+        f"scored; the first of {len(saved.holes)} missing: {first}"
     )

@@ -1,4 +1,6 @@
-"""The wide table: records --blocks--> Block (one dataset) --build--> Table (texts) --render--> md, txt, screen."""
+"""The wide table: records --blocks--> Block (one dataset) --build--> Table (texts) --render-->
+md, txt, screen.
+"""
 
 from evalrun.stages.summary.assemble import Column, Table, build
 from evalrun.stages.summary.formatting import SummarySettings

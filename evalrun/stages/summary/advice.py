@@ -1,7 +1,9 @@
-"""What stands below the wide table where documents were answered several times: shares of documents, then advice.
+"""What stands below the wide table where documents were answered several times: shares of
+documents, then advice.
 
-The shares are counted. The advice reads pass@n, avg@n and cons@n (k = n) by thresholds that are assumed: levels, the
-state that a combination of levels stands for, the uses whose targets are met, and what is often misread.
+The shares are counted. The advice reads pass@n, avg@n and cons@n (k = n) by thresholds that are
+assumed: levels, the state that a combination of levels stands for, the uses whose targets are met,
+and what is often misread.
 """
 
 from __future__ import annotations
@@ -19,10 +21,14 @@ HIGH, LOW = 0.8, 0.5
 STATES = {
     ("high", "medium", "low"): (
         "unsteady",
-        "it can answer but does not do so reliably; make it consistent: other sampling, a vote over samples",
+        "it can answer but does not do so reliably; make it consistent: other sampling, a vote "
+        "over samples",
     ),
     ("medium", "medium", "medium"): ("even", "balanced, better all round is wanted: data, prompts"),
-    ("low", "low", "low"): ("failing", "it hardly works on this task; train it again or take another model"),
+    ("low", "low", "low"): (
+        "failing",
+        "it hardly works on this task; train it again or take another model",
+    ),
 }
 """Levels of pass@n, avg@n, cons@n -> (word, what follows)."""
 
@@ -49,14 +55,20 @@ class Use:
 
 USES = (
     Use("reliability", "errors are costly: medicine, finance", pass_at_n=0.9, cons_at_n=0.8),
-    Use("tolerance", "one good try of several will do: code, exploration", pass_at_n=0.8, avg_at_n=0.7),
+    Use(
+        "tolerance",
+        "one good try of several will do: code, exploration",
+        pass_at_n=0.8,
+        avg_at_n=0.7,
+    ),
     Use("general use", "assistants", avg_at_n=0.75),
 )
 
 MISREADINGS = (
     "Often misread: pass@1 alone does not show what further tries would reach.",
     "Often misread: with cons@n left out, a model that is unsteady in use goes unnoticed.",
-    "Often misread: avg@n alone does not tell some documents always right from all of them right now and then.",
+    "Often misread: avg@n alone does not tell some documents always right from all of them right "
+    "now and then.",
 )
 
 
@@ -69,7 +81,9 @@ class Section:
 
 
 def sections(records: Sequence[Record], settings: SummarySettings) -> list[Section]:
-    """The shares of documents, then the advice; nothing where no document was answered more than once."""
+    """The shares of documents, then the advice; nothing where no document was answered more than
+    once.
+    """
     shown = [record for record in records if record.state in ("complete", "incomplete")]
     counted = list(_counted(shown))
     if not counted:
@@ -88,7 +102,9 @@ def _counted(records: Sequence[Record]) -> Iterator[tuple[Record, Consistency]]:
 
 
 class _Names:
-    """The first columns of a section: dataset, model, n; version and what was counted where those do not suffice."""
+    """The first columns of a section: dataset, model, n; version and what was counted where
+    those do not suffice.
+    """
 
     def __init__(self, counted: Sequence[tuple[Record, Consistency]]) -> None:
         keys = [(record.task, record.model, found.n) for record, found in counted]
@@ -96,7 +112,12 @@ class _Names:
 
     def columns(self) -> list[Column]:
         more = [Column("version"), Column("counted", is_name=True)] if self._is_full else []
-        return [Column("dataset", is_name=True), Column("model", is_name=True), *more, Column("n", is_right=True)]
+        return [
+            Column("dataset", is_name=True),
+            Column("model", is_name=True),
+            *more,
+            Column("n", is_right=True),
+        ]
 
     def cells(self, record: Record, found: Consistency) -> list[str]:
         fields = dict(part.partition(":")[::2] for part in found.signature.split("|"))
@@ -105,7 +126,9 @@ class _Names:
         return [flat(text) for text in (record.task, record.model, *more, str(found.n))]
 
 
-def _shares(counted: Sequence[tuple[Record, Consistency]], names: _Names, settings: SummarySettings) -> Section:
+def _shares(
+    counted: Sequence[tuple[Record, Consistency]], names: _Names, settings: SummarySettings
+) -> Section:
     kinds = ("always", "mostly", "unstable", "never")
     rows = []
     for record, found in counted:
@@ -115,15 +138,18 @@ def _shares(counted: Sequence[tuple[Record, Consistency]], names: _Names, settin
     whole = _target(1.0, settings)
     unit = "percent" if settings.percent else "fractions"
     notes = (
-        f"Documents in {unit}: always = all n samples right; mostly = more than half, not all; unstable = some, at most "
-        "half; never = none.",
-        f"pass@n = {whole} - never; cons@n = always + mostly; avg@n lies between half of cons@n and pass@n.",
+        f"Documents in {unit}: always = all n samples right; mostly = more than half, not all; "
+        "unstable = some, at most half; never = none.",
+        f"pass@n = {whole} - never; cons@n = always + mostly; avg@n lies between half of cons@n "
+        "and pass@n.",
     )
     columns = (*names.columns(), *(Column(kind, is_right=True) for kind in kinds))
     return Section("How steadily documents are answered", Table(columns, tuple(rows), notes))
 
 
-def _advice(counted: Sequence[tuple[Record, Consistency]], names: _Names, settings: SummarySettings) -> Section:
+def _advice(
+    counted: Sequence[tuple[Record, Consistency]], names: _Names, settings: SummarySettings
+) -> Section:
     rows = []
     for record, found in counted:
         if record.state != "complete":
@@ -135,22 +161,36 @@ def _advice(counted: Sequence[tuple[Record, Consistency]], names: _Names, settin
         texts = [f"{_text(x, settings)} {word}" for x, word in zip(numbers, levels, strict=True)]
         rows.append((*names.cells(record, found), *texts, state, uses))
     titles = ("pass@n", "avg@n", "cons@n", "state", "fits")
-    table = Table((*names.columns(), *map(Column, titles)), tuple(rows), tuple(_legend(counted, settings)))
+    table = Table(
+        (*names.columns(), *map(Column, titles)), tuple(rows), tuple(_legend(counted, settings))
+    )
     return Section("Reading (advice by assumed thresholds, no measurement)", table)
 
 
-def _legend(counted: Sequence[tuple[Record, Consistency]], settings: SummarySettings) -> Iterator[str]:
+def _legend(
+    counted: Sequence[tuple[Record, Consistency]], settings: SummarySettings
+) -> Iterator[str]:
     high, low = _target(HIGH, settings), _target(LOW, settings)
-    yield f"Levels: high above {high}, medium {low} to {high}, low below {low}; the errors of the numbers are not weighed."
-    yield "pass@n: what the model can reach in n tries; cons@n: how steady it is; avg@n: how good one try is."
+    yield (
+        f"Levels: high above {high}, medium {low} to {high}, low below {low}; the errors of the "
+        "numbers are not weighed."
+    )
+    yield (
+        "pass@n: what the model can reach in n tries; cons@n: how steady it is; avg@n: how good "
+        "one try is."
+    )
     for levels, (word, text) in STATES.items():
         pairs = zip(levels, ("pass@n", "avg@n", "cons@n"), strict=True)
         yield f"State {word} ({', '.join(f'{each} {name}' for each, name in pairs)}): {text}."
     for use in USES:
-        targets = [f"{name.replace('_at_', '@')} above {_target(x, settings)}" for name, x in use.targets()]
+        targets = [
+            f"{name.replace('_at_', '@')} above {_target(x, settings)}" for name, x in use.targets()
+        ]
         yield f"Fits {use.name} ({use.examples}): {' and '.join(targets)}."
     yield from MISREADINGS
-    left_out = dict.fromkeys(f"{flat(r.task)}, {flat(r.model)}" for r, _ in counted if r.state != "complete")
+    left_out = dict.fromkeys(
+        f"{flat(r.task)}, {flat(r.model)}" for r, _ in counted if r.state != "complete"
+    )
     yield from (f"{place} is incomplete and is not read." for place in left_out)
 
 

@@ -6,7 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evalrun.stages.summary.blocks import Block, Lane, MetricRow, blocks, count, has_number, is_shown, lanes
+from evalrun.stages.summary.blocks import (
+    Block,
+    Lane,
+    MetricRow,
+    blocks,
+    count,
+    has_number,
+    is_shown,
+    lanes,
+)
 from evalrun.stages.summary.formatting import SummarySettings, flat, number_text, scale
 from evalrun.stages.summary.notes import Footnotes, all_notes, state_text
 from evalrun.types import Record
@@ -24,7 +33,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Texts only; control characters are already escapes. Cells of a model column are padded alike."""
+    """Texts only; control characters are already escapes.
+
+    Cells of a model column are padded alike.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -45,7 +57,10 @@ class _Shown:
 
 
 def build(records: Sequence[Record], settings: SummarySettings) -> Table:
-    """The wide table of `records`. Columns: dataset, version, metric, mode, [unit], n_docs, n, [counts], models."""
+    """The wide table of `records`.
+
+    Columns: dataset, version, metric, mode, [unit], n_docs, n, [counts], models.
+    """
     found = blocks(records)
     order = list(dict.fromkeys(lane for lane, _ in lanes(records)))
     feet = Footnotes()
@@ -58,9 +73,16 @@ def build(records: Sequence[Record], settings: SummarySettings) -> Table:
             names.append(_row_names(block, row, order, has_unit, counted, settings))
             grid.append([_shown(block, row, lane, settings, feet) for lane in order])
     aligned = [_aligned([line[i] for line in grid]) for i in range(len(order))]
-    columns = [Column("dataset", is_name=True), Column("version"), Column("metric", is_name=True), Column("mode")]
+    columns = [
+        Column("dataset", is_name=True),
+        Column("version"),
+        Column("metric", is_name=True),
+        Column("mode"),
+    ]
     columns += [Column("unit")] if has_unit else []
-    columns += [Column(t, is_right=True) for t in ("n_docs", "n", *(_COUNT_TITLES[c] for c in counted))]
+    columns += [
+        Column(t, is_right=True) for t in ("n_docs", "n", *(_COUNT_TITLES[c] for c in counted))
+    ]
     columns += [Column(_label(lane), is_model=True) for lane in order]
     rows = tuple((*names[r], *(column[r] for column in aligned)) for r in range(len(grid)))
     has_lists = any(", " in cell for row in names for cell in row[4:])
@@ -91,7 +113,12 @@ def _has_unit_column(found: list[Block], settings: SummarySettings) -> bool:
 
 
 def _row_names(
-    block: Block, row: MetricRow, order: list[Lane], has_unit: bool, counted: list[str], settings: SummarySettings
+    block: Block,
+    row: MetricRow,
+    order: list[Lane],
+    has_unit: bool,
+    counted: list[str],
+    settings: SummarySettings,
 ) -> tuple[str, ...]:
     arrow = "" if row.is_higher_better else " ↓"
     cells = [flat(block.task), flat(block.version), flat(row.label) + arrow, flat(row.mode)]
@@ -118,7 +145,9 @@ def _listed(values: list[int | None]) -> str:
     return ", ".join("-" if value is None else str(value) for value in values)
 
 
-def _shown(block: Block, row: MetricRow, lane: Lane, settings: SummarySettings, feet: Footnotes) -> _Shown:
+def _shown(
+    block: Block, row: MetricRow, lane: Lane, settings: SummarySettings, feet: Footnotes
+) -> _Shown:
     record, e = block.records.get(lane), row.estimates.get(lane)
     if record is None or not is_shown(record, e):
         return _Shown()
@@ -127,7 +156,9 @@ def _shown(block: Block, row: MetricRow, lane: Lane, settings: SummarySettings, 
         return _Shown(word=word, mark=feet.mark(reason))
     mark = feet.mark(state_text(record)[1]) if record.state == "incomplete" else ""
     if not math.isfinite(e.value):
-        mark += feet.mark(f"{block.task}, {record.model}: {e.display} is {e.value}, not a finite number.")
+        mark += feet.mark(
+            f"{block.task}, {record.model}: {e.display} is {e.value}, not a finite number."
+        )
     interval = ""
     if settings.show_ci and e.ci_low is not None and e.ci_high is not None:
         low, high = (number_text(x, e.unit, settings) for x in (e.ci_low, e.ci_high))
@@ -143,9 +174,12 @@ def _shown(block: Block, row: MetricRow, lane: Lane, settings: SummarySettings, 
 
 
 def _aligned(cells: list[_Shown]) -> list[str]:
-    """The texts of one model's column: numbers and errors right-aligned, stars and marks behind them."""
+    """The texts of one model's column: numbers and errors right-aligned, stars and marks behind
+    them.
+    """
     width = {
-        name: max(len(getattr(c, name)) for c in cells) for name in ("number", "star", "error", "rerun", "interval")
+        name: max(len(getattr(c, name)) for c in cells)
+        for name in ("number", "star", "error", "rerun", "interval")
     }
     texts = []
     for c in cells:

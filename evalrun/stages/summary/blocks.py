@@ -13,7 +13,9 @@ from evalrun.types import Estimate, Kind, Record
 MODES = {Kind.GENERATE: "gen", Kind.LOGLIKELIHOOD: "ll", Kind.ROLLING: "ppl"}
 
 Lane: TypeAlias = tuple[str, int]
-"""One column of the wide table: model name, and 0 for its first record of a task, 1 for the second."""
+"""One column of the wide table: model name, and 0 for its first record of a task, 1 for the
+second.
+"""
 
 RowKey: TypeAlias = tuple[str, str, int, str, int, str]
 
@@ -22,8 +24,11 @@ RowKey: TypeAlias = tuple[str, str, int, str, int, str]
 class MetricRow:
     """One metric of one dataset over all models. name is `-` where no model knows a metric.
 
-    label: the name, with ` #1`, ` #2` where metrics of one name differ in their signature (given without ask_id). mode:
-    how the model was asked: one task may hold metrics over texts and over log-probabilities.
+    Attributes:
+        label: the name, with ` #1`, ` #2` where metrics of one name differ in their signature
+            (given without ask_id).
+        mode: how the model was asked: one task may hold metrics over texts and over
+            log-probabilities.
     """
 
     name: str
@@ -38,7 +43,9 @@ class MetricRow:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One dataset (task, version, mode): its records by lane, its metrics in the order of their first showing."""
+    """One dataset (task, version, mode): its records by lane, its metrics in the order of their
+    first showing.
+    """
 
     task: str
     version: str
@@ -48,7 +55,10 @@ class Block:
 
 
 def lanes(records: Iterable[Record]) -> list[tuple[Lane, Record]]:
-    """Each record with its column. A model that has two records of one task gets a second column."""
+    """Each record with its column.
+
+    A model that has two records of one task gets a second column.
+    """
     seen: dict[tuple[str, str, str, str], int] = {}
     out = []
     for record in records:
@@ -59,7 +69,9 @@ def lanes(records: Iterable[Record]) -> list[tuple[Lane, Record]]:
 
 
 def blocks(records: Sequence[Record]) -> list[Block]:
-    """Records grouped by dataset, in the order of the records; metrics are the union over the models."""
+    """Records grouped by dataset, in the order of the records; metrics are the union over the
+    models.
+    """
     by_key: dict[tuple[str, str, str], Block] = {}
     for lane, record in lanes(records):
         key = (record.task, record.version, record.mode)
@@ -82,14 +94,23 @@ def _add_rows(block: Block) -> None:
                 numbers[key] = numbers.get(key, 0) + 1
                 label = f"{e.display} #{numbers[key]}" if key in repeated else e.display
                 rows[full] = MetricRow(
-                    e.display, label, signature, e.n, e.unit, e.is_higher_better, {}, _mode(e, block)
+                    e.display,
+                    label,
+                    signature,
+                    e.n,
+                    e.unit,
+                    e.is_higher_better,
+                    {},
+                    _mode(e, block),
                 )
             rows[full].estimates[lane] = e
     block.rows.extend(rows.values() or [MetricRow("-", "-", "", None, None, True, {}, block.mode)])
 
 
 def _mode(e: Estimate, block: Block) -> str:
-    """gen, ll or ppl: by what the metric reads; the task's mode for a metric that is not known here, and for judges."""
+    """gen, ll or ppl: by what the metric reads; the task's mode for a metric that is not known
+    here, and for judges.
+    """
     if block.mode == "judge" or e.metric not in METRICS:
         return block.mode
     return MODES[METRICS.get(e.metric).reads]
@@ -105,17 +126,27 @@ def _portable(signature: str) -> str:
 
 
 def is_shown(record: Record, e: Estimate | None) -> bool:
-    """True where the cell holds a number or a word; False where the model does not report this metric."""
+    """True where the cell holds a number or a word; False where the model does not report this
+    metric.
+    """
     if e is not None:
         return True
     return record.state != "complete" and not any(x.value is not None for x in record.estimates)
 
 
 def has_number(record: Record, e: Estimate | None) -> bool:
-    """True where there is a number to show: never for a failed or missing task, whatever lies in its record."""
-    return e is not None and e.value is not None and record.state in ("complete", "incomplete", "withheld")
+    """True where there is a number to show: never for a failed or missing task, whatever lies in
+    its record.
+    """
+    return (
+        e is not None
+        and e.value is not None
+        and record.state in ("complete", "incomplete", "withheld")
+    )
 
 
 def count(record: Record, e: Estimate | None, name: str) -> int:
-    """n_error, n_truncated or n_unparsed (`name` without n_) of a cell: its metric's own, else its task's."""
+    """n_error, n_truncated or n_unparsed (`name` without n_) of a cell: its metric's own, else
+    its task's.
+    """
     return int(getattr(e if e is not None else record.counts, f"n_{name}"))

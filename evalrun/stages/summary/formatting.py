@@ -12,10 +12,14 @@ from evalrun.errors import Fault, unknown, visible
 
 @dataclass(frozen=True, slots=True)
 class SummarySettings:
-    """How numbers are shown. percent: fractions times 100. digits: decimals. show_ci: add `[low, high]`.
+    """How numbers are shown.
 
-    weighted: averages over tasks weigh each by its documents, instead of all alike. reading: advice on pass@n, avg@n
-    and cons@n at the end of the files.
+    Attributes:
+        percent: fractions times 100.
+        digits: decimals.
+        show_ci: add `[low, high]`.
+        weighted: averages over tasks weigh each by its documents, instead of all alike.
+        reading: advice on pass@n, avg@n and cons@n at the end of the files.
     """
 
     percent: bool = True
@@ -26,7 +30,10 @@ class SummarySettings:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> SummarySettings:
-        """Settings from the keys of conf/summary/*.yaml (`name` is not used). Fault on a wrong key or value."""
+        """Settings from the keys of conf/summary/*.yaml (`name` is not used).
+
+        Fault on a wrong key or value.
+        """
         allowed = ("name", "percent", "digits", "show_ci", "weighted", "reading")
         for key in given:
             if key not in allowed:
@@ -54,7 +61,9 @@ def scale(unit: str, settings: SummarySettings) -> tuple[float, str]:
 
 
 def number_text(value: float, unit: str, settings: SummarySettings) -> str:
-    """`value` as it is shown: scaled, with `digits` decimals; `nan` and `inf` as words; no negative zero."""
+    """`value` as it is shown: scaled, with `digits` decimals; `nan` and `inf` as words; no
+    negative zero.
+    """
     if not math.isfinite(value):
         return str(float(value))
     scaled = value * scale(unit, settings)[0]

@@ -1,4 +1,6 @@
-"""Group rows of a summary: `mmlu:_average` over the subtasks of a name, `all` over every task of a model."""
+"""Group rows of a summary: `mmlu:_average` over the subtasks of a name, `all` over every task of
+a model.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from evalrun.types import Counts, Estimate, Record
 from evalrun.version import __version__
 
 _Key: TypeAlias = tuple[str, str, bool, str]
-"""Shown name, unit, direction, and what tells two numbers of one name in one task apart: numbers that may be averaged."""
+"""Shown name, unit, direction, and what tells two numbers of one name in one task apart: numbers
+that may be averaged.
+"""
 
 MOST_NAMED = 5  # members that withhold an average
 
@@ -25,11 +29,13 @@ def with_groups(records: Sequence[Record], is_weighted: bool = False) -> list[Re
 
 
 def groups(records: Sequence[Record], is_weighted: bool = False) -> list[Record]:
-    """One Record per group and model: `NAME:_average` for two subtasks or more, `all` for two tasks or more.
+    """One Record per group and model: `NAME:_average` for two subtasks or more, `all` for two tasks
+    or more.
 
-    A number is averaged over the tasks that report it, per shown name and unit, plainly or weighted by documents. A
-    member that is not complete withholds the averages that it belongs to and is named; one without any number
-    withholds all. Subtasks of differing definition (few-shot, prompt) form groups of their own.
+    A number is averaged over the tasks that report it, per shown name and unit, plainly or weighted
+    by documents. A member that is not complete withholds the averages that it belongs to and is
+    named; one without any number withholds all. Subtasks of differing definition (few-shot, prompt)
+    form groups of their own.
     """
     by_lane: dict[Lane, list[Record]] = {}
     for lane, record in lanes(records):
@@ -56,20 +62,36 @@ def _group(name: str, members: Sequence[Record], is_weighted: bool) -> Record:
     for record in members:
         for e in record.estimates:
             numbers.setdefault(_key(e, repeated), []).append((record, e))
-    notes = [f"{'mean weighted by documents' if is_weighted else 'plain mean'} over {len(members)} tasks"]
-    blocked = [record for record in members if record.state != "complete" and not _has_value(record)]
+    notes = [
+        f"{'mean weighted by documents' if is_weighted else 'plain mean'} over {len(members)} tasks"
+    ]
+    blocked = [
+        record for record in members if record.state != "complete" and not _has_value(record)
+    ]
     reasons: dict[str, None] = {}
     estimates = []
     for having in numbers.values():
-        holes = [*blocked, *(r for r, e in having if (r.state != "complete" or e.value is None) and r not in blocked)]
+        holes = [
+            *blocked,
+            *(
+                r
+                for r, e in having
+                if (r.state != "complete" or e.value is None) and r not in blocked
+            ),
+        ]
         reasons.update(dict.fromkeys(_hole(record) for record in holes))
         estimates.append(_estimate(having, not holes, is_weighted))
         if len(having) < len(members) and not holes:
-            notes.append(f"{having[0][1].display} is over the {len(having)} of {len(members)} tasks that report it")
+            notes.append(
+                f"{having[0][1].display} is over the {len(having)} of {len(members)} tasks that "
+                "report it"
+            )
     if not numbers:
         reasons.update(dict.fromkeys(_hole(record) for record in blocked))
     more = f" and {len(reasons) - MOST_NAMED} more" if len(reasons) > MOST_NAMED else ""
-    reason = f"no average over holes: {', '.join([*reasons][:MOST_NAMED])}{more}" if reasons else None
+    reason = (
+        f"no average over holes: {', '.join([*reasons][:MOST_NAMED])}{more}" if reasons else None
+    )
     modes = {record.mode for record in members}
     versions = "|".join(_dated(record) for record in members)
     return Record(
@@ -111,7 +133,9 @@ def _key(e: Estimate, repeated: set[_Key]) -> _Key:
     return (*key[:3], lasting) if key in repeated else key
 
 
-def _estimate(having: Sequence[tuple[Record, Estimate]], is_whole: bool, is_weighted: bool) -> Estimate:
+def _estimate(
+    having: Sequence[tuple[Record, Estimate]], is_whole: bool, is_weighted: bool
+) -> Estimate:
     estimates = [e for _, e in having]
     first = estimates[0]
     mean = None
@@ -148,10 +172,14 @@ def _estimate(having: Sequence[tuple[Record, Estimate]], is_whole: bool, is_weig
 
 
 def _signature(estimates: Sequence[Estimate], is_weighted: bool) -> str:
-    """What the members share; agg says how many there are and how they weigh, ask_id stands for all of theirs."""
+    """What the members share; agg says how many there are and how they weigh, ask_id stands for
+    all of theirs.
+    """
     read = [naming.read_signature(e.signature) for e in estimates]
     first = read[0]
-    scorers, counts, params = ({getattr(each, name) for each in read} for name in ("scorer", "n", "params"))
+    scorers, counts, params = (
+        {getattr(each, name) for each in read} for name in ("scorer", "n", "params")
+    )
     asked = "|".join(sorted(str(each.ask_id) for each in read))
     weights = "weighted" if is_weighted else "plain"
     return naming.write_signature(

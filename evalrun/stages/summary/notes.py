@@ -26,7 +26,9 @@ class Footnotes:
 
 
 def state_text(record: Record) -> tuple[str, str]:
-    """(word for a cell without a number, footnote) of a record: what happened, how far it came, why, which log."""
+    """(word for a cell without a number, footnote) of a record: what happened, how far it came,
+    why, which log.
+    """
     c, total = record.counts, record.n_docs * record.n
     answered = max(total - c.n_error - c.n_unsent, 0)
     word = "unscored" if record.state == "complete" else record.state
@@ -59,13 +61,21 @@ def _sentence(text: str) -> str:
 
 
 def all_notes(
-    records: Sequence[Record], found: list[Block], settings: SummarySettings, feet: Footnotes, has_lists: bool
+    records: Sequence[Record],
+    found: list[Block],
+    settings: SummarySettings,
+    feet: Footnotes,
+    has_lists: bool,
 ) -> list[str]:
-    """The notes in order: how to read a cell, footnotes, bounds, shares of odd answers, the records' own notes."""
+    """The notes in order: how to read a cell, footnotes, bounds, shares of odd answers, the
+    records' own notes.
+    """
     notes = _legend(found, settings, has_lists)
     notes += feet.lines()
     for block in found:
-        notes += [f"{block.task}: {r.label} is {r.signature}" for r in block.rows if r.label != r.name]
+        notes += [
+            f"{block.task}: {r.label} is {r.signature}" for r in block.rows if r.label != r.name
+        ]
         for name, record, e in _numbers(block):
             notes += _bounds(record, name, e, settings)
     for record in records:
@@ -87,13 +97,16 @@ def _legend(found: list[Block], settings: SummarySettings, has_lists: bool) -> l
     symbols = {scale(e.unit, settings)[1] for _, e in shown}
     unit = {"%": "percent", "fraction": "fractions"}.get(next(iter(symbols)), "the unit named")
     errors = [e.stderr for _, e in shown]
-    line = "value ± standard error over documents" if any(x is not None for x in errors) else "value"
+    line = (
+        "value ± standard error over documents" if any(x is not None for x in errors) else "value"
+    )
     if settings.show_ci and any(e.ci_low is not None for _, e in shown):
         line += ", [95 % confidence interval]"
     lines = [f"Cells: {line}; in {unit if len(symbols) == 1 else 'the unit named'}."]
     if any(e.rerun_stderr is not None for _, e in shown):
         lines.append(
-            "Of which rerun: the part that would change if the same questions were asked again; the ± holds it."
+            "Of which rerun: the part that would change if the same questions were asked again; "
+            "the ± holds it."
         )
     if None in errors:
         lines.append("No ±: an error needs at least two scored documents and a known formula.")
@@ -102,7 +115,9 @@ def _legend(found: list[Block], settings: SummarySettings, has_lists: bool) -> l
     if any(record.state == "incomplete" for record, _ in shown):
         lines.append("*: incomplete; the number enters no average.")
     if has_lists:
-        lines.append("Several numbers in one count: one per model, in the order of the model columns.")
+        lines.append(
+            "Several numbers in one count: one per model, in the order of the model columns."
+        )
     return lines
 
 
@@ -110,7 +125,9 @@ def _bounds(record: Record, name: str, e: Estimate, settings: SummarySettings) -
     lines = []
     if e.n_error and e.bounds is not None:
         low, high = (number_text(x, e.unit, settings) for x in e.bounds)
-        failed = "the failed sample is" if e.n_error == 1 else f"the {e.n_error} failed samples are all"
+        failed = (
+            "the failed sample is" if e.n_error == 1 else f"the {e.n_error} failed samples are all"
+        )
         lines.append(f"{_place(record)}: {name} is {low} if {failed} wrong, and {high} if right.")
     if e.n_scored < e.n_docs:
         missing = f"{e.n_scored} of {e.n_docs} documents; the others could not be scored"
@@ -122,8 +139,15 @@ def _odd_answers(record: Record) -> Iterator[str]:
     c, total = record.counts, record.n_docs * record.n
     if c.n_truncated and total:
         share = f"{100 * c.n_truncated / total:.1f} %"
-        yield f"{_place(record)}: {c.n_truncated} of {total} answers ({share}) were cut off at the token limit."
-    parts = [f"{count} {word}" for count, word in ((c.n_filtered, "filtered"), (c.n_empty, "empty")) if count]
+        yield (
+            f"{_place(record)}: {c.n_truncated} of {total} answers ({share}) were cut off at the "
+            "token limit."
+        )
+    parts = [
+        f"{count} {word}"
+        for count, word in ((c.n_filtered, "filtered"), (c.n_empty, "empty"))
+        if count
+    ]
     if parts:
         yield f"{_place(record)}: {' and '.join(parts)} of {total} answers; judged as they stand."
 
@@ -135,4 +159,6 @@ def _own_notes(records: Sequence[Record]) -> list[str]:
         for text in dict.fromkeys(record.notes):
             places.setdefault(_sentence(text), []).append(_place(record))
     everywhere = sum(not is_group(record.task) for record in records)
-    return [text if len(at) == everywhere else f"{'; '.join(at)}: {text}" for text, at in places.items()]
+    return [
+        text if len(at) == everywhere else f"{'; '.join(at)}: {text}" for text, at in places.items()
+    ]

@@ -1,4 +1,7 @@
-"""The table as Markdown, as plain text and on a terminal. Names are folded where they must be, numbers never."""
+"""The table as Markdown, as plain text and on a terminal.
+
+Names are folded where they must be, numbers never.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ DEFAULTS = SummarySettings()
 
 
 def md_text(records: Sequence[Record], settings: SummarySettings = DEFAULTS) -> str:
-    """A GitHub table and a list of notes, then the sections on repeated answers likewise, each below its title.
+    """A GitHub table and a list of notes, then the sections on repeated answers likewise, each
+    below its title.
 
     `|` and other marks of Markdown in names are escaped.
     """
@@ -45,7 +49,10 @@ def _md_line(cells: Sequence[str]) -> str:
 
 
 def md_escaped(text: str) -> str:
-    """`text` so that GitHub Markdown shows it as it stands, also within a table. `_` within a word stays."""
+    """`text` so that GitHub Markdown shows it as it stands, also within a table.
+
+    `_` within a word stays.
+    """
     text = re.sub(r"&(?=#?\w+;)", "&amp;", text)
     text = re.sub(r"\\(?=[!-/:-@\[-`{-~]|$)", "&#92;", text)
     text = re.sub(r"([|*`<~])", r"\\\1", text)
@@ -54,7 +61,8 @@ def md_escaped(text: str) -> str:
 
 
 def txt_text(records: Sequence[Record], settings: SummarySettings = DEFAULTS) -> str:
-    """Columns of plain text, a rule under the titles, then the notes; the sections on repeated answers likewise.
+    """Columns of plain text, a rule under the titles, then the notes; the sections on repeated
+    answers likewise.
 
     Every name is whole, numbers are aligned.
     """
@@ -102,14 +110,17 @@ def _padded(text: str, span: int, is_right: bool) -> str:
 
 
 def width(text: str) -> int:
-    """Columns of a terminal that `text` takes: 2 for wide East Asian characters, 0 for combining ones."""
+    """Columns of a terminal that `text` takes: 2 for wide East Asian characters, 0 for combining
+    ones.
+    """
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
 def fold(text: str, span: int) -> list[str]:
-    """`text` in lines of at most `span` columns (at least one character each), cut after a mark where there is one.
+    """`text` in lines of at most `span` columns (at least one character each), cut after a mark
+    where there is one.
 
     The lines joined give `text` back.
     """
@@ -125,11 +136,14 @@ def fold(text: str, span: int) -> list[str]:
     return [*lines, text]
 
 
-def print_table(records: Sequence[Record], console: Console, settings: SummarySettings = DEFAULTS) -> None:
-    """The table on `console`: in its width and with colour on a terminal, else exactly `txt_text`; without the advice.
+def print_table(
+    records: Sequence[Record], console: Console, settings: SummarySettings = DEFAULTS
+) -> None:
+    """The table on `console`: in its width and with colour on a terminal, else exactly `txt_text`;
+    without the advice.
 
-    Where room is short, `mode` and `version` are left out (and said so), further models follow in further tables
-    and names are folded; a terminal too narrow even for that gets the text form.
+    Where room is short, `mode` and `version` are left out (and said so), further models follow in
+    further tables and names are folded; a terminal too narrow even for that gets the text form.
     """
     from rich.text import Text
 
@@ -139,7 +153,9 @@ def print_table(records: Sequence[Record], console: Console, settings: SummarySe
     layout = _arranged(table, console.width) if is_rich else None
     if not layout or not layout[1]:
         encoding = console.encoding
-        console.file.write(txt_text(records, settings).encode(encoding, "backslashreplace").decode(encoding))
+        console.file.write(
+            txt_text(records, settings).encode(encoding, "backslashreplace").decode(encoding)
+        )
         console.file.flush()
         return
     shared, groups = layout
@@ -147,18 +163,24 @@ def print_table(records: Sequence[Record], console: Console, settings: SummarySe
         console.print(_rich_table(table, [*shared, *group], console.width), highlight=False)
         console.print()
     hidden = [c.title for i, c in enumerate(table.columns) if not c.is_model and i not in shared]
-    notes = [*table.notes, *([f"Left out here for want of room: {', '.join(hidden)}."] if hidden else [])]
+    notes = [
+        *table.notes,
+        *([f"Left out here for want of room: {', '.join(hidden)}."] if hidden else []),
+    ]
     for note in notes:
         style = "bold" if note.startswith("[") else "dim"
         console.print(Text(note, style=style, overflow="fold"), highlight=False)
     for section in sections(records, settings):
         console.print(
-            Text("\n" + "\n".join([section.title, *_txt_lines(section.table)]), overflow="fold"), highlight=False
+            Text("\n" + "\n".join([section.title, *_txt_lines(section.table)]), overflow="fold"),
+            highlight=False,
         )
 
 
 def _arranged(table: Table, room: int) -> tuple[list[int], list[list[int]]] | None:
-    """(columns before the models, model columns of each table): the first way that fits with the fewest tables."""
+    """(columns before the models, model columns of each table): the first way that fits with the
+    fewest tables.
+    """
     shared = [i for i, c in enumerate(table.columns) if not c.is_model]
     ways = []
     for hidden, is_folded in (
@@ -193,7 +215,9 @@ def _groups(table: Table, shared: list[int], room: int, is_folded: bool) -> list
 
 
 def _fitted(table: Table, chosen: list[int], room: int) -> list[int]:
-    """Widths of the chosen columns: the wanted ones, model titles and then names made narrower until all fit."""
+    """Widths of the chosen columns: the wanted ones, model titles and then names made narrower
+    until all fit.
+    """
     spans = [_span(table, i, is_folded=False) for i in chosen]
     least = [_span(table, i, is_folded=True) for i in chosen]
     while sum(spans) + GAP * (len(spans) - 1) > room:
@@ -211,7 +235,9 @@ def _rich_table(table: Table, chosen: list[int], room: int) -> RichTable:
     from rich.text import Text
 
     spans = _fitted(table, chosen, room)
-    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), highlight=False)
+    shown = RichTable(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), highlight=False
+    )
     for i, span in zip(chosen, spans, strict=True):
         title = Text("\n".join(fold(table.columns[i].title, span)), style="bold")
         side = "right" if table.columns[i].is_right else "left"

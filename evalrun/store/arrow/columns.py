@@ -1,7 +1,8 @@
 """Arrow columns from Python lists, built from buffers.
 
-pyarrow's own `pa.array(list)` imports pandas (0.25 s) when it is installed; these do not. They are also strict: an
-int column takes ints only, a text column str only. Raises TypeError or OverflowError, never rounds or wraps.
+pyarrow's own `pa.array(list)` imports pandas (0.25 s) when it is installed; these do not. They are
+also strict: an int column takes ints only, a text column str only. Raises TypeError or
+OverflowError, never rounds or wraps.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _WIDTHS = {pa.int32(): np.int32, pa.int64(): np.int64}
 
 
 def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """`values` (None = null) as an array of `kind`: text, int, float, bool, large lists and structs of them.
+    """`values` (None = null) as an array of `kind`: text, int, float, bool, large lists and structs
+    of them.
 
     A lone surrogate, which UTF-8 cannot hold, is stored visibly, as its escape \\udXXX.
     """
@@ -34,14 +36,18 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(values), kind)
     valid = None
     if n_present < len(values):
-        valid = pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))
+        valid = pa.py_buffer(
+            np.packbits([value is not None for value in values], bitorder="little")
+        )
     if pa.types.is_large_list(kind):
         items = [() if value is None else value for value in values]
         child = column(list(chain.from_iterable(items)), kind.value_type)
         return pa.Array.from_buffers(kind, len(values), [valid, _offsets(items)], children=[child])
     if pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
-        children = [column([row[i] for row in values], field.type) for i, field in enumerate(fields)]
+        children = [
+            column([row[i] for row in values], field.type) for i, field in enumerate(fields)
+        ]
         return pa.Array.from_buffers(kind, len(values), [valid], children=children)
     return pa.Array.from_buffers(kind, len(values), [valid, *_data(values, kind)])
 
@@ -54,14 +60,22 @@ def _data(values: Sequence[Any], kind: pa.DataType) -> list[pa.Buffer]:
         encoded = [b"" if value is None else _utf8(value) for value in values]
         return [_offsets(encoded), pa.py_buffer(b"".join(encoded))]
     if kind in _WIDTHS:
-        whole = values if types == {int} else [0 if value is None else _whole(value) for value in values]
+        whole = (
+            values
+            if types == {int}
+            else [0 if value is None else _whole(value) for value in values]
+        )
         numbers = np.array(whole, dtype=np.int64)
         narrow = numbers.astype(_WIDTHS[kind])
         if not np.array_equal(narrow, numbers):
             raise OverflowError(f"a number does not fit {kind}")
         return [pa.py_buffer(narrow)]
     if kind == FLOAT:
-        real = values if types == {float} else [0.0 if value is None else _real(value) for value in values]
+        real = (
+            values
+            if types == {float}
+            else [0.0 if value is None else _real(value) for value in values]
+        )
         return [pa.py_buffer(np.array(real, dtype=np.float64))]
     if kind == BOOL:
         return [pa.py_buffer(np.packbits([bool(value) for value in values], bitorder="little"))]
@@ -94,5 +108,7 @@ def _real(value: Any) -> float:
 
 
 def stored_text(text: str) -> str:
-    """`text` as it comes back from a text column: the same, but for lone surrogates, which come back escaped."""
+    """`text` as it comes back from a text column: the same, but for lone surrogates, which come
+    back escaped.
+    """
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,7 @@
-"""Shards: the Arrow IPC stream of one process start. A cut one still reads up to its last whole batch."""
+"""Shards: the Arrow IPC stream of one process start.
+
+A cut one still reads up to its last whole batch.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,13 @@ _KEPT = "Rows flushed before are safe in the run's folder; --resume asks for the
 
 
 class ShardWriter:
-    """Appends replies to one shard: 64 rows, or what there is after 1 s, become a batch, written and fsynced.
+    """Appends replies to one shard: 64 rows, or what there is after 1 s, become a batch, written
+    and fsynced.
 
-    append() may be called from any thread. It writes the 64th row's batch itself, so that a killed process loses
-    at most 63 rows; fsync runs in a thread, one batch behind at most. A batch is written at a known offset that
-    moves on only when it is whole: what an interrupt leaves half is overwritten or cut off, never read.
+    append() may be called from any thread. It writes the 64th row's batch itself, so that a killed
+    process loses at most 63 rows; fsync runs in a thread, one batch behind at most. A batch is
+    written at a known offset that moves on only when it is whole: what an interrupt leaves half is
+    overwritten or cut off, never read.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -58,7 +63,9 @@ class ShardWriter:
             if self._is_closing:
                 raise ValueError(f"the shard {self.path} is closed")
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="evalrun-store", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._work, name="evalrun-store", daemon=True
+                )
                 self._thread.start()
             if not self._pending:
                 self._oldest_s = time.monotonic()
@@ -79,7 +86,10 @@ class ShardWriter:
             self._raise_error()
 
     def close(self) -> None:
-        """Write the rest and the end mark, fsync, close. TaskFailure if a row was not kept. May be called twice."""
+        """Write the rest and the end mark, fsync, close.
+
+        TaskFailure if a row was not kept. May be called twice.
+        """
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -105,7 +115,10 @@ class ShardWriter:
             raise self._error
 
     def _write_pending(self) -> None:
-        """Write what is pending as a batch. Sets the error, raises nothing. The caller holds the condition."""
+        """Write what is pending as a batch.
+
+        Sets the error, raises nothing. The caller holds the condition.
+        """
         rows = list(self._pending)
         if not rows:
             return
@@ -113,7 +126,9 @@ class ShardWriter:
             self._write_rows(rows)
         except OSError as cause:
             n = len(rows)
-            self._error = self._error or cannot_write(self.path, cause, f"{n} rows were not kept. {_KEPT}")
+            self._error = self._error or cannot_write(
+                self.path, cause, f"{n} rows were not kept. {_KEPT}"
+            )
 
     def _write_rows(self, rows: list[Reply]) -> None:
         batch, misfit = _batch_of(rows, self.path)
@@ -167,7 +182,9 @@ class ShardWriter:
 
 
 def _batch_of(rows: Sequence[Reply], path: Path) -> tuple[Batch | None, EvalrunError | None]:
-    """A batch of the rows that fit their columns, and the failure that names the first that does not."""
+    """A batch of the rows that fit their columns, and the failure that names the first that does
+    not.
+    """
     try:
         return to_batch(rows), None
     except (TypeError, OverflowError):
@@ -179,7 +196,10 @@ def _batch_of(rows: Sequence[Reply], path: Path) -> tuple[Batch | None, EvalrunE
             to_batch([row])
             fitting.append(row)
         except (TypeError, OverflowError) as cause:
-            text = f"The row {row.key!r} cannot be stored in {path}: {cause}. The rows beside it are kept."
+            text = (
+                f"The row {row.key!r} cannot be stored in {path}: {cause}. The rows beside it are "
+                "kept."
+            )
             misfit = misfit or TaskFailure(text)
     return (to_batch(fitting) if fitting else None), misfit
 
@@ -194,7 +214,11 @@ def _write_at(fd: int, data: bytes | pa.Buffer, offset: int) -> None:
 
 @dataclass(frozen=True)
 class Shard:
-    """What a stream gave back. is_cut: what was dropped is the start of a batch, or zeros; else it is damage."""
+    """What a stream gave back.
+
+    Attributes:
+        is_cut: what was dropped is the start of a batch, or zeros; else it is damage.
+    """
 
     path: Path
     batches: list[Batch]
@@ -241,7 +265,9 @@ def _is_torn(prefix: bytes, size: int) -> bool:
 
 
 def _is_rest_cut(path: Path, start: int) -> bool:
-    """True where the bytes from `start` on are the beginning of a message that the file does not hold whole."""
+    """True where the bytes from `start` on are the beginning of a message that the file does not
+    hold whole.
+    """
     with open(path, "rb") as raw:
         raw.seek(start)
         frame = raw.read(8)
@@ -260,7 +286,9 @@ def _is_rest_cut(path: Path, start: int) -> bool:
 
 
 def _body_bytes(header: bytes) -> int:
-    """bodyLength of an Arrow Message: field 3 of its flatbuffer (Arrow columnar format, Message.fbs)."""
+    """bodyLength of an Arrow Message: field 3 of its flatbuffer (Arrow columnar format,
+    Message.fbs).
+    """
     (root,) = struct.unpack_from("<I", header, 0)
     (back,) = struct.unpack_from("<i", header, root)
     (n_vtable,) = struct.unpack_from("<H", header, root - back)
@@ -275,4 +303,6 @@ def _body_bytes(header: bytes) -> int:
 
 def mismatch(path: Path, what: str, theirs: str, ours: str) -> Fault:
     """The Fault for a file that belongs to something else."""
-    return Fault(f"{path} was written for {what} {theirs!r}, not {ours!r}; rows of two are never mixed.")
+    return Fault(
+        f"{path} was written for {what} {theirs!r}, not {ours!r}; rows of two are never mixed."
+    )

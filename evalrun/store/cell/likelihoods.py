@@ -14,7 +14,11 @@ _COLUMNS = ("status", "logprob", "n_tokens", "is_greedy", "extra")
 
 @dataclass(frozen=True, slots=True)
 class LikelihoodRow:
-    """One saved log-probability (nats, summed over n_tokens tokens). extra: JSON of what is to be said of it."""
+    """One saved log-probability (nats, summed over n_tokens tokens).
+
+    Attributes:
+        extra: JSON of what is to be said of it.
+    """
 
     status: str
     logprob: float | None
@@ -23,13 +27,20 @@ class LikelihoodRow:
     extra: str | None
 
 
-def read_likelihoods(run: Run, model: str, task: str, kind: str) -> dict[str, dict[int, LikelihoodRow]]:
-    """doc_id -> index -> row, of one kind. Empty where the cell has no file. Fault: a file is not sound."""
+def read_likelihoods(
+    run: Run, model: str, task: str, kind: str
+) -> dict[str, dict[int, LikelihoodRow]]:
+    """doc_id -> index -> row, of one kind.
+
+    Empty where the cell has no file. Fault: a file is not sound.
+    """
     batches = load_cell(run, model, task)
     columns = [lists(batches, name) for name in _COLUMNS]
     chosen, _ = winners(keys(batches), columns[0])
     found: dict[str, dict[int, LikelihoodRow]] = {}
     for (doc_id, row_kind, index, turn), place in chosen.items():
         if row_kind == kind and turn == 0:
-            found.setdefault(doc_id, {})[index] = LikelihoodRow(*(column[place] for column in columns))
+            found.setdefault(doc_id, {})[index] = LikelihoodRow(
+                *(column[place] for column in columns)
+            )
     return found

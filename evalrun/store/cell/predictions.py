@@ -17,7 +17,14 @@ from evalrun.store.arrow import arrowfile
 from evalrun.store.arrow.arrowfile import Batch, Metadata, lists
 from evalrun.store.arrow.columns import INT, column, stored_text
 from evalrun.store.arrow.shards import Shard, ShardWriter, mismatch, read_shard
-from evalrun.store.cell.reply_rows import FAILURES, PREDICTIONS, check_statuses, keys, to_replies, winners
+from evalrun.store.cell.reply_rows import (
+    FAILURES,
+    PREDICTIONS,
+    check_statuses,
+    keys,
+    to_replies,
+    winners,
+)
 from evalrun.store.disk import cannot_write, fsync_folder
 from evalrun.store.layout import Run
 from evalrun.store.lock import Lock
@@ -29,7 +36,12 @@ _BLOCK_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found on start. n_rows: distinct keys. n_duplicates: answers that a later answer displaced."""
+    """What was found on start.
+
+    Attributes:
+        n_rows: distinct keys.
+        n_duplicates: answers that a later answer displaced.
+    """
 
     n_rows: int = 0
     n_duplicates: int = 0
@@ -39,9 +51,12 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Rows of one cell, one per key (the last whole row of a key; a failure never displaces an answer).
+    """Rows of one cell, one per key (the last whole row of a key; a failure never displaces an
+    answer).
 
-    metadata: of the newest file. n_duplicates, n_dropped_tails, dropped_bytes: as in Recovery.
+    Attributes:
+        metadata: of the newest file.
+        n_duplicates, n_dropped_tails, dropped_bytes: as in Recovery.
     """
 
     metadata: Metadata
@@ -74,7 +89,11 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Answers:
-    """What scoring reads. by_doc: doc_id -> [(index, text, status)] by index. by_status: rows per status.
+    """What scoring reads.
+
+    Attributes:
+        by_doc: doc_id -> [(index, text, status)] by index.
+        by_status: rows per status.
 
     A text is None where no answer was given.
     """
@@ -109,9 +128,10 @@ class Answers:
 class Writer:
     """The one writer of a cell; a context manager.
 
-    Entering takes the lock, and reads final and shards (keys and states are kept, texts are not). `metadata`
-    should hold ask_id, content (JSON) and n; model and task are added. Leaving without finalize() keeps what
-    was appended in the shard. notes: what a person should know (a lock taken over, tails dropped).
+    Entering takes the lock, and reads final and shards (keys and states are kept, texts are not).
+    `metadata` should hold ask_id, content (JSON) and n; model and task are added. Leaving without
+    finalize() keeps what was appended in the shard. notes: what a person should know (a lock taken
+    over, tails dropped).
     """
 
     def __init__(self, run: Run, model: str, task: str, metadata: Mapping[str, str]) -> None:
@@ -155,7 +175,10 @@ class Writer:
                 self._lock.release()
 
     def describe(self, metadata: Mapping[str, str]) -> None:
-        """More metadata, for the rows to come and for the final file. To be said before the first append."""
+        """More metadata, for the rows to come and for the final file.
+
+        To be said before the first append.
+        """
         self.metadata.update(metadata)
         if self._shard is not None:
             self._shard.describe(PREDICTIONS.with_metadata(self.metadata))
@@ -170,10 +193,17 @@ class Writer:
 
     def missing(self, wanted: Iterable[Key]) -> list[Key]:
         """Those of `wanted` that have no answer: never stored, or a failure. Order is kept."""
-        return [key for key in wanted if not self._is_answered.get((stored_text(key[0]), *key[1:]), False)]
+        return [
+            key
+            for key in wanted
+            if not self._is_answered.get((stored_text(key[0]), *key[1:]), False)
+        ]
 
     def append(self, reply: Reply) -> None:
-        """Take one row; on the disk within 64 rows or a second. Thread-safe. TaskFailure when a write failed."""
+        """Take one row; on the disk within 64 rows or a second.
+
+        Thread-safe. TaskFailure when a write failed.
+        """
         is_answer = not reply.is_failure
         if self._shard is None:
             raise ValueError("this writer is not open")
@@ -189,9 +219,12 @@ class Writer:
     def finalize(self, order: Sequence[str], metadata: Mapping[str, str] | None = None) -> None:
         """Merge final and shards into one sorted file, then delete the shards.
 
-        order: document ids; rows are sorted by it, then kind, index, turn; documents not in it come last, by id.
-        metadata: more for the file (a content that was completed while running). A stream that was damaged, not
-        just cut, is set aside as `.damaged`. TaskFailure on OSError; everything is then where it was.
+        Args:
+            order: document ids; rows are sorted by it, then kind, index, turn; documents not in it
+                come last, by id.
+            metadata: more for the file (a content that was completed while running). A stream that
+                was damaged, not just cut, is set aside as `.damaged`. TaskFailure on OSError.
+                everything is then where it was.
         """
         if self._shard is not None:
             self._shard.close()
@@ -217,15 +250,21 @@ class Writer:
         statuses = lists(loaded.batches, "status")
         chosen, n_duplicates = winners(every, statuses)
         self._is_answered = {key: statuses[place] not in FAILURES for key, place in chosen.items()}
-        self.recovery = Recovery(len(chosen), n_duplicates, loaded.n_dropped_tails, loaded.dropped_bytes)
+        self.recovery = Recovery(
+            len(chosen), n_duplicates, loaded.n_dropped_tails, loaded.dropped_bytes
+        )
         if self._lock is not None and self._lock.note:
             self.notes.append(self._lock.note)
         for shard in loaded.shards:
             if shard.dropped_bytes:
                 what = "an unfinished batch" if shard.is_cut else "damaged data"
-                self.notes.append(f"Dropped {what} ({shard.dropped_bytes} bytes) at the end of {shard.path}.")
+                self.notes.append(
+                    f"Dropped {what} ({shard.dropped_bytes} bytes) at the end of {shard.path}."
+                )
         if n_duplicates:
-            self.notes.append(f"{n_duplicates} rows were stored twice; the last of each key counts.")
+            self.notes.append(
+                f"{n_duplicates} rows were stored twice; the last of each key counts."
+            )
 
     def _remove(self, shards: Sequence[Shard]) -> None:
         for shard in shards:
@@ -280,7 +319,11 @@ def _load(run: Run, model: str, task: str) -> _Loaded:
         batches, metadata, is_final = [], {}, False
     for shard in shards:
         for name in ("model", "task", "ask_id"):
-            if name in metadata and name in shard.metadata and metadata[name] != shard.metadata[name]:
+            if (
+                name in metadata
+                and name in shard.metadata
+                and metadata[name] != shard.metadata[name]
+            ):
                 raise mismatch(shard.path, name, shard.metadata[name], metadata[name])
         batches = batches + shard.batches
         metadata = shard.metadata or metadata
@@ -296,14 +339,20 @@ def _checked_file(path: Path) -> tuple[list[Batch], Metadata]:
 
 
 def read(run: Run, model: str, task: str) -> Predictions:
-    """The rows of a cell from final and shards. Fault where there are none, or a file is not sound."""
+    """The rows of a cell from final and shards.
+
+    Fault where there are none, or a file is not sound.
+    """
     loaded = _load(run, model, task)
     _refuse_none(loaded, run, model, task)
     return _predictions(loaded)
 
 
 def read_file(path: Path) -> Predictions:
-    """The rows of a bare predictions file (`.arrow`) or stream (`.arrows`). Fault where it is not sound."""
+    """The rows of a bare predictions file (`.arrow`) or stream (`.arrows`).
+
+    Fault where it is not sound.
+    """
     try:
         if path.name.endswith(".arrows"):
             shard = read_shard(path)
@@ -313,7 +362,9 @@ def read_file(path: Path) -> Predictions:
         raise Fault(f"There is no predictions file {path} that can be read ({cause}).") from cause
 
 
-def read_answers(run: Run, model: str, task: str, kind: str = Kind.GENERATE.value, turn: int = 0) -> Answers:
+def read_answers(
+    run: Run, model: str, task: str, kind: str = Kind.GENERATE.value, turn: int = 0
+) -> Answers:
     """Texts and states of one kind and turn, without building rows. Fault as `read`."""
     loaded = _load(run, model, task)
     _refuse_none(loaded, run, model, task)
@@ -337,7 +388,10 @@ def load_cell(run: Run, model: str, task: str) -> list[Batch]:
 
 
 def count(run: Run, model: str, task: str) -> int:
-    """How many keys have a row, 0 where there is no file. Cheap: the footer where the run is final, else keys."""
+    """How many keys have a row, 0 where there is no file.
+
+    Cheap: the footer where the run is final, else keys.
+    """
     if is_final(run, model, task):
         try:
             return arrowfile.count_rows(run.predictions_file(model, task), PREDICTIONS)
@@ -363,7 +417,8 @@ def _refuse_none(loaded: _Loaded, run: Run, model: str, task: str) -> None:
     if not loaded.batches and not loaded.is_final and not loaded.shards:
         path = run.predictions_file(model, task)
         raise Fault(
-            f"There are no predictions of model {visible(model)!r} for task {visible(task)!r}: no file {path}."
+            f"There are no predictions of model {visible(model)!r} for task {visible(task)!r}: no "
+            f"file {path}."
         )
 
 
@@ -373,11 +428,19 @@ def _sorted_places(loaded: _Loaded, order: Collection[str]) -> list[int]:
     chosen, _ = winners(every, lists(loaded.batches, "status"))
     rank = {stored_text(doc_id): i for i, doc_id in enumerate(order)}
     last = len(rank) + len(order)
-    return [place for _, place in sorted(((rank.get(key[0], last), *key), place) for key, place in chosen.items())]
+    return [
+        place
+        for _, place in sorted(
+            ((rank.get(key[0], last), *key), place) for key, place in chosen.items()
+        )
+    ]
 
 
 def _reordered(batches: Sequence[Batch], places: Sequence[int]) -> Iterator[Batch]:
-    """The rows at `places` as batches of bounded size. Sources stay mapped; only one block is in memory."""
+    """The rows at `places` as batches of bounded size.
+
+    Sources stay mapped; only one block is in memory.
+    """
     starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
     n_bytes = sum(batch.nbytes for batch in batches) // max(1, int(starts[-1]))
     size = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // max(1, n_bytes)))

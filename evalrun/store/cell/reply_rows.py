@@ -15,7 +15,9 @@ from evalrun.types import Key, Reply, Status
 _REQUIRED = ("doc_id", "kind", "index", "turn", "status", "attempts")
 
 _TYPES = {
-    **dict.fromkeys(("doc_id", "kind", "status", "text", "reasoning", "raw_text", "finish_reason"), TEXT),
+    **dict.fromkeys(
+        ("doc_id", "kind", "status", "text", "reasoning", "raw_text", "finish_reason"), TEXT
+    ),
     **dict.fromkeys(("error_type", "error_message", "extra"), TEXT),
     **dict.fromkeys(("index", "turn", "n_tokens", "prompt_tokens", "completion_tokens"), INT),
     **dict.fromkeys(("http_status", "attempts", "seed"), INT),
@@ -28,7 +30,9 @@ COLUMNS = tuple(field.name for field in fields(Reply))
 _values = attrgetter(*COLUMNS)
 
 PREDICTIONS = Table(
-    "predictions", 1, pa.schema([pa.field(name, _TYPES[name], nullable=name not in _REQUIRED) for name in COLUMNS])
+    "predictions",
+    1,
+    pa.schema([pa.field(name, _TYPES[name], nullable=name not in _REQUIRED) for name in COLUMNS]),
 )
 
 _STATUSES = frozenset(status.value for status in Status)
@@ -36,7 +40,10 @@ FAILURES = frozenset(status.value for status in Status if status.is_failure)
 
 
 def to_batch(replies: Sequence[Reply]) -> Batch:
-    """Replies as one Arrow batch. TypeError or OverflowError where a value does not fit its column."""
+    """Replies as one Arrow batch.
+
+    TypeError or OverflowError where a value does not fit its column.
+    """
     columns = list(zip(*map(_values, replies), strict=True))
     return PREDICTIONS.batch(columns or [()] * len(COLUMNS))
 
@@ -59,13 +66,16 @@ def check_statuses(batch: Batch) -> Batch:
 
 def keys(batches: Sequence[Batch]) -> list[Key]:
     """(doc_id, kind, index, turn) of every row."""
-    return list(zip(*(lists(batches, name) for name in ("doc_id", "kind", "index", "turn")), strict=True))
+    return list(
+        zip(*(lists(batches, name) for name in ("doc_id", "kind", "index", "turn")), strict=True)
+    )
 
 
 def winners(row_keys: Sequence[Key], statuses: Sequence[str]) -> tuple[dict[Key, int], int]:
     """Which row stands for each key, and how many rows were duplicates.
 
-    The last row wins, but a failure never displaces an answer. Failures that were asked again are no duplicates.
+    The last row wins, but a failure never displaces an answer. Failures that were asked again are
+    no duplicates.
     """
     chosen: dict[Key, int] = {}
     n_duplicates = 0

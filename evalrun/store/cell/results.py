@@ -23,9 +23,13 @@ _Signed = TypeVar("_Signed", Estimate, Consistency)
 
 @dataclass(frozen=True)
 class Results:
-    """A results file. header: what identifies the cell. counts: samples per outcome. estimates: in stored order.
+    """A results file.
 
-    consistency: likewise; none in a file of before it was counted.
+    Attributes:
+        header: what identifies the cell.
+        counts: samples per outcome.
+        estimates: in stored order.
+        consistency: likewise; none in a file of before it was counted.
     """
 
     header: dict[str, Any]
@@ -35,7 +39,8 @@ class Results:
 
 
 def merge(old: Sequence[Estimate], new: Sequence[Estimate]) -> tuple[Estimate, ...]:
-    """Old estimates in their order, each replaced by the new one of its signature; then the other new ones.
+    """Old estimates in their order, each replaced by the new one of its signature; then the other
+    new ones.
 
     Nothing is removed. Fault where two of `new` have one signature.
     """
@@ -44,7 +49,10 @@ def merge(old: Sequence[Estimate], new: Sequence[Estimate]) -> tuple[Estimate, .
         other = by_signature.setdefault(estimate.signature, estimate)
         if other is not estimate:
             names = f"{other.display!r} and {estimate.display!r}"
-            raise Fault(f"Two estimates, {names}, have one signature {estimate.signature!r}; ask for one of them.")
+            raise Fault(
+                f"Two estimates, {names}, have one signature {estimate.signature!r}; ask for one "
+                "of them."
+            )
     return _joined(old, by_signature)
 
 
@@ -65,14 +73,17 @@ def write_results(
 ) -> None:
     """Store estimates and consistency, merged into what is stored; header and counts are replaced.
 
-    Strict JSON: nan and infinities are the texts "NaN", "Infinity", "-Infinity". Equal content gives equal bytes;
-    the caller keeps wall times, pids and absolute paths out of header and counts. TaskFailure on OSError.
+    Strict JSON: nan and infinities are the texts "NaN", "Infinity", "-Infinity". Equal content
+    gives equal bytes; the caller keeps wall times, pids and absolute paths out of header and
+    counts. TaskFailure on OSError.
     """
     path = run.results_file(model, task)
     with alone_in(path.parent):
         old = read_results(run, model, task)
         merged = merge(old.estimates if old else (), estimates)
-        counted = _joined(old.consistency if old else (), {each.signature: each for each in consistency})
+        counted = _joined(
+            old.consistency if old else (), {each.signature: each for each in consistency}
+        )
         content = {
             "format_version": FORMAT_VERSION,
             "header": plain(header),
@@ -84,7 +95,10 @@ def write_results(
 
 
 def read_results(run: Run, model: str, task: str) -> Results | None:
-    """The stored results; None where there are none. Fault where the file is newer than we are or not sound."""
+    """The stored results; None where there are none.
+
+    Fault where the file is newer than we are or not sound.
+    """
     path = run.results_file(model, task)
     content = _read_json(path)
     if content is None:
@@ -94,8 +108,8 @@ def read_results(run: Run, model: str, task: str) -> Results | None:
         raise Fault(f"{path} is no results file of evalrun: format_version is {version!r}.")
     if version > FORMAT_VERSION:
         raise Fault(
-            f"{path} has format_version {version}; evalrun {__version__} reads results up to format_version "
-            f"{FORMAT_VERSION}. Use a newer evalrun."
+            f"{path} has format_version {version}; evalrun {__version__} reads results up to "
+            f"format_version {FORMAT_VERSION}. Use a newer evalrun."
         )
     try:
         estimates = tuple(_estimate(entry) for entry in content["estimates"])
@@ -106,14 +120,21 @@ def read_results(run: Run, model: str, task: str) -> Results | None:
 
 
 def write_record(run: Run, record: Record) -> None:
-    """`write_results` for a Record: its counts, estimates, consistency, and all other fields as the header."""
+    """`write_results` for a Record: its counts, estimates, consistency, and all other fields as
+    the header.
+    """
     apart = ("counts", "estimates", "consistency")
     header = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in apart}
-    write_results(run, record.model, record.task, header, record.estimates, record.counts, record.consistency)
+    write_results(
+        run, record.model, record.task, header, record.estimates, record.counts, record.consistency
+    )
 
 
 def read_record(run: Run, model: str, task: str) -> Record | None:
-    """The Record of `write_record`, with every estimate stored so far; None where there is none. Fault: not sound."""
+    """The Record of `write_record`, with every estimate stored so far; None where there is none.
+
+    Fault: not sound.
+    """
     results = read_results(run, model, task)
     if results is None:
         return None
@@ -172,4 +193,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 def _unsound(path: Path, cause: BaseException) -> Fault:
     text = f"{type(cause).__name__}: {cause}"
-    return Fault(f"{path} cannot be read: {visible(text)}. It was left as it is; move it away and score again.")
+    return Fault(
+        f"{path} cannot be read: {visible(text)}. It was left as it is; move it away and score "
+        "again."
+    )

@@ -33,7 +33,8 @@ DOCS = Table(
             pa.field("subset", TEXT),
             pa.field("cluster", TEXT),
             pa.field("gold", _TEXTS),  # right answers as texts; null where they are indices
-            pa.field("gold_index", pa.large_list(INT)),  # right answers as places in choices; else null
+            # right answers as places in choices; else null
+            pa.field("gold_index", pa.large_list(INT)),
             pa.field("choices", pa.large_list(_CHOICE), nullable=False),
             pa.field("query", TEXT, nullable=False),
             pa.field("prompt", TEXT),
@@ -48,7 +49,9 @@ DOCS = Table(
 
 @dataclass(frozen=True, slots=True)
 class StoredDoc:
-    """A document, its prompt as it was sent (None: not rendered), and the hash of its content when written."""
+    """A document, its prompt as it was sent (None: not rendered), and the hash of its content
+    when written.
+    """
 
     doc: Doc
     prompt: str | None
@@ -58,9 +61,18 @@ class StoredDoc:
 def doc_hash(doc: Doc) -> str:
     """32 hex digits of sha256 over the document's content; equal on every machine.
 
-    Everything but `task` and `row` counts: an edited document is noticed, a document that only moved is not.
+    Everything but `task` and `row` counts: an edited document is noticed, a document that only
+    moved is not.
     """
-    content = [doc.id, doc.subset, doc.query, list(doc.gold), list(doc.choices), doc.system, list(doc.fewshot)]
+    content = [
+        doc.id,
+        doc.subset,
+        doc.query,
+        list(doc.gold),
+        list(doc.choices),
+        doc.system,
+        list(doc.fewshot),
+    ]
     text = to_json([*content, doc.cluster, _extra(doc)])
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
@@ -73,10 +85,14 @@ def write_docs(
     prompts: Mapping[str, str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write all documents of a cell, in order, whole or not at all; a larger limit writes the file anew.
+    """Write all documents of a cell, in order, whole or not at all; a larger limit writes the file
+    anew.
 
-    prompts: doc id -> rendered prompt. extra comes back as JSON gives it (tuples as lists, nan as "NaN", what JSON
-    does not know as its str). ValueError where an id comes twice, or gold mixes texts and indices.
+    Args:
+        prompts: doc id -> rendered prompt. extra comes back as JSON gives it (tuples as lists, nan
+            as "NaN", what JSON does not know as its str).
+
+    ValueError where an id comes twice, or gold mixes texts and indices.
     """
     if len({doc.id for doc in docs}) != len(docs):
         raise ValueError(f"two documents of {task} have one id")
@@ -93,14 +109,21 @@ def read_docs(run: Run, model: str, task: str) -> list[StoredDoc]:
         batches, _ = arrowfile.read_file(path, DOCS)
     except FileNotFoundError as cause:
         raise Fault(
-            f"There are no documents of model {visible(model)!r}, task {visible(task)!r}: no {path}."
+            f"There are no documents of model {visible(model)!r}, task {visible(task)!r}: no "
+            f"{path}."
         ) from cause
     columns = [lists(batches, name) for name in DOCS.schema.names]
-    return [_stored(dict(zip(DOCS.schema.names, row, strict=True)), path) for row in zip(*columns, strict=True)]
+    return [
+        _stored(dict(zip(DOCS.schema.names, row, strict=True)), path)
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def metadata(run: Run, model: str, task: str) -> dict[str, str]:
-    """What `write_docs` was told about the documents; empty where there is no file. Fault: the file is not sound."""
+    """What `write_docs` was told about the documents; empty where there is no file.
+
+    Fault: the file is not sound.
+    """
     try:
         return arrowfile.read_file(run.docs_file(model, task), DOCS)[1]
     except FileNotFoundError:
@@ -118,7 +141,10 @@ def _row(doc: Doc, prompt: str | None) -> tuple[Any, ...]:
     if indices and len(indices) != len(doc.gold):
         raise ValueError(f"document {doc.id!r}: gold mixes texts and indices")
     gold = (None, indices) if indices else (doc.gold, None)
-    choices = [(text, len(text), len(text.encode("utf-8", "backslashreplace")), None) for text in doc.choices]
+    choices = [
+        (text, len(text), len(text.encode("utf-8", "backslashreplace")), None)
+        for text in doc.choices
+    ]
     place = (doc.id, doc.row, doc.task, doc.subset, doc.cluster)
     asked = (doc.query, prompt, doc.system, doc.fewshot)
     return (*place, *gold, choices, *asked, to_json(_extra(doc)), doc_hash(doc))

@@ -1,4 +1,6 @@
-"""Statistics per document: `results/<model>/<task>.docs.arrow`, one row per document, one column per statistic."""
+"""Statistics per document: `results/<model>/<task>.docs.arrow`, one row per document, one column
+per statistic.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,14 @@ def write_statistics(
 ) -> None:
     """Store columns, merged by name into what is stored.
 
-    columns: "doc_id" and, of equal length, statistics of one type each: int, float (int among float is float), bool
-    (as int) or text; None where the document is not scored. Rows: the given documents in their order, then stored
-    ones that are not among them; a column has None where it says nothing. ValueError on unequal lengths or an id
-    twice; TaskFailure on OSError; Fault where the stored file is not sound.
+    Args:
+        columns: "doc_id" and, of equal length, statistics of one type each: int, float (int among
+            float is float), bool (as int) or text; None where the document is not scored. Rows: the
+            given documents in their order, then stored ones that are not among them; a column has
+            None where it says nothing.
+
+    ValueError on unequal lengths or an id twice; TaskFailure on OSError; Fault where the stored
+    file is not sound.
     """
     given = {name: _plain(values) for name, values in columns.items()}
     if DOC_ID not in given:
@@ -59,14 +65,21 @@ def write_statistics(
     with alone_in(path.parent):
         merged = _merged(read_statistics(run, model, task), given)
         arrays = {name: column(values, _kind(values)) for name, values in merged.items()}
-        kinds = [pa.field(name, array.type, nullable=name != DOC_ID) for name, array in arrays.items()]
+        kinds = [
+            pa.field(name, array.type, nullable=name != DOC_ID) for name, array in arrays.items()
+        ]
         table = Table("statistics", 1, pa.schema(kinds))
         schema = table.with_metadata({**(metadata or {}), "model": model, "task": task})
-        arrowfile.write_file(path, schema, [pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)])
+        arrowfile.write_file(
+            path, schema, [pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)]
+        )
 
 
 def read_statistics(run: Run, model: str, task: str) -> dict[str, list[Any]]:
-    """Column name -> values, "doc_id" first; empty where none are stored. Fault where the file is not sound."""
+    """Column name -> values, "doc_id" first; empty where none are stored.
+
+    Fault where the file is not sound.
+    """
     path = run.statistics_file(model, task)
     try:
         batches, _ = arrowfile.read_file(path, STATISTICS)

@@ -40,16 +40,19 @@ VERDICTS = Table(
 def write_verdicts(
     run: Run, model: str, task: str, rows: ByScorer, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Store the verdicts of the given scorers in place of their old ones; other scorers' verdicts stay.
+    """Store the verdicts of the given scorers in place of their old ones; other scorers' verdicts
+    stay.
 
-    Sorted by scorer, doc_id, index: equal verdicts give equal files. TaskFailure on OSError; Fault where the old
-    file is not sound.
+    Sorted by scorer, doc_id, index: equal verdicts give equal files. TaskFailure on OSError; Fault
+    where the old file is not sound.
     """
     path = run.verdicts_file(model, task)
     with alone_in(path.parent):
         merged = {**read_verdicts(run, model, task), **rows}
         flat = [
-            _row(*key, scorer, judged[key]) for scorer, judged in sorted(merged.items()) for key in sorted(judged)
+            _row(*key, scorer, judged[key])
+            for scorer, judged in sorted(merged.items())
+            for key in sorted(judged)
         ]
         columns = list(zip(*flat, strict=True)) or [()] * len(VERDICTS.schema)
         schema = VERDICTS.with_metadata({**(metadata or {}), "model": model, "task": task})
@@ -57,7 +60,10 @@ def write_verdicts(
 
 
 def read_verdicts(run: Run, model: str, task: str) -> dict[str, dict[tuple[str, int], Verdict]]:
-    """Scorer signature -> (doc_id, index) -> verdict; empty where none are stored. Fault: the file is not sound."""
+    """Scorer signature -> (doc_id, index) -> verdict; empty where none are stored.
+
+    Fault: the file is not sound.
+    """
     path = run.verdicts_file(model, task)
     try:
         batches, _ = arrowfile.read_file(path, VERDICTS)

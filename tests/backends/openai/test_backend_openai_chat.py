@@ -1,4 +1,6 @@
-"""The chat client against a mock server with every fault, and against servers whose bytes the tests write."""
+"""The chat client against a mock server with every fault, and against servers whose bytes the
+tests write.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,18 @@ from typing import Any
 
 import pytest
 from support import backend_contract as contract
-from support.chat_servers import FAULTS, RIGHT, SSE_HEAD, ask, http, mock, plan, row_of, rows_of, scripted
+from support.chat_servers import (
+    FAULTS,
+    RIGHT,
+    SSE_HEAD,
+    ask,
+    http,
+    mock,
+    plan,
+    row_of,
+    rows_of,
+    scripted,
+)
 
 from evalrun.backends.base import Backend
 from evalrun.backends.openai.chat import OpenaiChatBackend
@@ -38,15 +51,21 @@ def faulty_run() -> tuple[dict[str, Reply], dict[str, Any], float]:
         return {row.doc_id: row for row in rows}, dict(server.stats), time.monotonic() - begun
 
 
-@pytest.mark.parametrize(("fault", "attempts", "status", "text"), FAULTS, ids=[fault for fault, *_ in FAULTS])
-def test_one_fault(faulty_run: Any, fault: str, attempts: int, status: str, text: str | None) -> None:
+@pytest.mark.parametrize(
+    ("fault", "attempts", "status", "text"), FAULTS, ids=[fault for fault, *_ in FAULTS]
+)
+def test_one_fault(
+    faulty_run: Any, fault: str, attempts: int, status: str, text: str | None
+) -> None:
     row = faulty_run[0][fault]
     assert (row.attempts, row.status, row.text) == (attempts, status, text), row
     assert row.raw_text is None
     if status != "error":
         assert row.http_status == 200
         assert row.error_type is None
-        assert row.finish_reason == {"filtered": "content_filter", "truncated": "length"}.get(status, "stop")
+        assert row.finish_reason == {"filtered": "content_filter", "truncated": "length"}.get(
+            status, "stop"
+        )
         assert (row.first_token_s is None) == (not text)
 
 
@@ -76,7 +95,9 @@ FOR_GOOD = [
 
 
 @pytest.mark.parametrize(("fault", "status", "error_type", "http_status", "says"), FOR_GOOD)
-def test_a_fault_that_stays(fault: str, status: str, error_type: str, http_status: int | None, says: str) -> None:
+def test_a_fault_that_stays(
+    fault: str, status: str, error_type: str, http_status: int | None, says: str
+) -> None:
     with mock() as server:
         row = row_of(plan(server.url, retries=1, idle_timeout_s=0.3), f"[[fault={fault}]] 7 + 5")
     assert (row.status, row.error_type, row.http_status) == (status, error_type, http_status)
@@ -95,11 +116,15 @@ def test_retries_count_repeats(retries: int, sent: int) -> None:
 def replying_once(*first: bytes) -> Any:
     """A server whose first answers are `first`; every later one is right."""
     later = (
-        SSE_HEAD + b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+        SSE_HEAD
+        + b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\n'
+        + b"data: [DONE]\n\n"
     )
     answers = [*first]
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if path == "/v1/models":
             yield http(200, b'{"data": [{"id": "m1"}]}')
         elif method == "GET":
@@ -129,7 +154,9 @@ def test_retry_after_as_a_date() -> None:
 
 def test_a_wait_longer_than_the_total_limit_fails_at_once() -> None:
     with scripted(
-        replying_once(http(429, b'{"error": {"message": "day is over"}}', extra="Retry-After: 3600\r\n"))
+        replying_once(
+            http(429, b'{"error": {"message": "day is over"}}', extra="Retry-After: 3600\r\n")
+        )
     ) as url:
         row = row_of(plan(url))
     assert row.attempts == 1
@@ -139,10 +166,17 @@ def test_a_wait_longer_than_the_total_limit_fails_at_once() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 301, 413])
 def test_permanent_refusals_are_sent_once(status: int) -> None:
-    refusal = http(status, b'{"error": {"message": "prompt of 5000 tokens"}}', extra="Location: http://x/\r\n")
+    refusal = http(
+        status, b'{"error": {"message": "prompt of 5000 tokens"}}', extra="Location: http://x/\r\n"
+    )
     with scripted(replying_once(refusal)) as url:
         row = row_of(plan(url))
-    assert (row.attempts, row.http_status, row.error_type, row.status) == (1, status, "http", "error")
+    assert (row.attempts, row.http_status, row.error_type, row.status) == (
+        1,
+        status,
+        "http",
+        "error",
+    )
     assert ("redirected" if status == 301 else "prompt of 5000 tokens") in (row.error_message or "")
 
 
@@ -157,7 +191,9 @@ def test_a_run_of_equal_refusals_ends_the_task() -> None:
     rows: list[Reply] = []
     with mock(("400",)) as server:
         backend = OpenaiChatBackend(plan(server.url, concurrency=4))
-        with pytest.raises(TaskFailure, match=r"20 requests in a row failed in the same way \(HTTP 400\): mock 400"):
+        with pytest.raises(
+            TaskFailure, match=r"20 requests in a row failed in the same way \(HTTP 400\): mock 400"
+        ):
             backend.run((ask("1 + 1", f"d{i}") for i in range(1000)), rows.append)
         assert 20 <= len(rows) < 20 + 4  # what had been sent still comes in
         assert server.stats["requests"] <= 24
@@ -166,12 +202,16 @@ def test_a_run_of_equal_refusals_ends_the_task() -> None:
 def test_an_unlisted_model_is_named_with_those_that_exist() -> None:
     with mock() as server:
         backend = OpenaiChatBackend(plan(server.url, path="mock-modle"))
-        with pytest.raises(TaskFailure, match=r"`mock-modle` does not exist.* The server lists: mock-model\."):
+        with pytest.raises(
+            TaskFailure, match=r"`mock-modle` does not exist.* The server lists: mock-model\."
+        ):
             backend.run([ask("1 + 1", indices=tuple(range(40)))], lambda row: None)
 
 
 def test_refusals_with_answers_between_them_do_not_end_the_task() -> None:
-    requests = [ask(f"[[fault={'400' if i % 10 else 'nodone'}]] {i} + 1", f"d{i}") for i in range(60)]
+    requests = [
+        ask(f"[[fault={'400' if i % 10 else 'nodone'}]] {i} + 1", f"d{i}") for i in range(60)
+    ]
     with mock() as server:
         rows = rows_of(plan(server.url, concurrency=1), *requests)
     assert [row.status for row in rows].count("error") == 54
@@ -190,12 +230,17 @@ def test_a_server_that_dies_ends_the_task() -> None:
 def sent_body(model_changes: dict[str, Any], sampling: Sampling) -> dict[str, Any]:
     bodies: list[dict[str, Any]] = []
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if path == "/v1/models":
             yield http(200, b'{"data": [{"id": "m1"}]}')
         elif method == "POST":
             bodies.append(json.loads(body))
-            yield SSE_HEAD + b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+            yield (
+                SSE_HEAD
+                + b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+            )
         else:
             yield http(404, b"{}")
 
@@ -222,7 +267,12 @@ def test_the_body_holds_what_was_planned_and_nothing_else() -> None:
     }
     body = sent_body(changes, Sampling(16, 0.5, 0.9, 20, 0.1, 1.2, ("x", "y"), 5))
     assert body["stop"] == ["x", "y"]
-    assert (body["top_k"], body["min_p"], body["repetition_penalty"], body["top_p"]) == (20, 0.1, 1.2, 0.9)
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"], body["top_p"]) == (
+        20,
+        0.1,
+        1.2,
+        0.9,
+    )
     assert body["chat_template_kwargs"] == {"think": False}
     assert body["tags"] == ["a", "b"]
     assert "n" not in body
@@ -247,7 +297,9 @@ REASONING = [
 
 
 @pytest.mark.parametrize(("style", "text", "thought"), REASONING)
-def test_reasoning_is_split_from_the_answer(style: str, text: str | None, thought: str | None) -> None:
+def test_reasoning_is_split_from_the_answer(
+    style: str, text: str | None, thought: str | None
+) -> None:
     with mock(style=style) as server:
         row = row_of(plan(server.url))
     assert row.text == text
@@ -266,4 +318,9 @@ def test_columns_of_an_answer() -> None:
     assert before <= row.started_s
     assert row.started_s + 0.1 <= row.first_token_s < row.ended_s <= time.time()
     assert row.ended_s - row.first_token_s >= 0.1
-    assert (row.prompt_tokens, row.completion_tokens, row.http_status, row.attempts) == (3, 12, 200, 1)
+    assert (row.prompt_tokens, row.completion_tokens, row.http_status, row.attempts) == (
+        3,
+        12,
+        200,
+        1,
+    )

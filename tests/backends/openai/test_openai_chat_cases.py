@@ -1,4 +1,6 @@
-"""Publicly reported faults of API clients, each by its id (cases/api_client.jsonl; those of one stream in test_sse)."""
+"""Publicly reported faults of API clients, each by its id (cases/api_client.jsonl; those of one
+stream in test_sse).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.chat_servers import MODELS, SSE_HEAD, answering, ask, http, mock, plan, row_of, rows_of, scripted
+from support.chat_servers import (
+    MODELS,
+    SSE_HEAD,
+    answering,
+    ask,
+    http,
+    mock,
+    plan,
+    row_of,
+    rows_of,
+    scripted,
+)
 from support.workspace import ROOT
 
 from evalrun.backends.openai.http.retry import retry_after_s
@@ -18,19 +31,27 @@ from evalrun.types import Generate, Message, Sampling
 
 FOLDER = ROOT / "tests" / "cases"
 CASES = {
-    row["id"]: row for row in map(json.loads, (FOLDER / "api_client.jsonl").read_text("utf-8").splitlines())
-}  # fmt: skip
-STREAMS = {row["id"]: row for row in map(json.loads, (FOLDER / "sse.jsonl").read_text("utf-8").splitlines())}
+    row["id"]: row
+    for row in map(json.loads, (FOLDER / "api_client.jsonl").read_text("utf-8").splitlines())
+}
+STREAMS = {
+    row["id"]: row
+    for row in map(json.loads, (FOLDER / "sse.jsonl").read_text("utf-8").splitlines())
+}
 
 
 @pytest.mark.parametrize("case_id", [i for i, row in STREAMS.items() if "stream" in row["input"]])
 def test_a_stream_of_one_case_over_http(case_id: str) -> None:
-    """The same streams as in test_sse, through the whole client: each answer is one row, or a failure."""
+    """The same streams as in test_sse, through the whole client: each answer is one row, or a
+    failure.
+    """
     row = STREAMS[case_id]
     n = row["input"].get("n", 1)
     stream = row["input"]["stream"].encode("utf-8", "surrogatepass")
     with scripted(answering(SSE_HEAD, stream[:17], stream[17:])) as url:
-        model = plan(url, retries=1 if row["expected"].get("complete", True) else 0, n_per_request="all")
+        model = plan(
+            url, retries=1 if row["expected"].get("complete", True) else 0, n_per_request="all"
+        )
         rows = rows_of(model, ask("q", indices=tuple(range(n))))
     if row["expected"].get("complete") is False:
         assert [(r.status, r.text) for r in rows] == [("incomplete", None)]
@@ -67,7 +88,8 @@ def test_ap_018_retry_after_in_every_form() -> None:
     now = parsedate_to_datetime(given["now"]).timestamp()
     waits = [retry_after_s(value, now) for value in given["cases"]]
     numbers = [float(e) if isinstance(e, int) else None for e in expected]
-    numbers[given["cases"].index("3600")] = 3600.0  # longer than a request may take: fails with the message
+    # longer than a request may take: fails with the message
+    numbers[given["cases"].index("3600")] = 3600.0
     assert waits == numbers
 
 
@@ -94,7 +116,9 @@ def test_ap_020_permanent_refusals_and_passing_ones() -> None:
 def test_ap_024_replies_belong_to_their_questions() -> None:
     given = CASES["AP-024"]["input"]
 
-    async def echo(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def echo(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if method == "GET":
             yield MODELS if path == "/v1/models" else http(404, b"{}")
             return
@@ -104,7 +128,9 @@ def test_ap_024_replies_belong_to_their_questions() -> None:
         yield SSE_HEAD + b"data: " + json.dumps(part).encode() + b"\n\n"
 
     with scripted(echo) as url:
-        rows = rows_of(plan(url, concurrency=4), *[ask(str(i), f"d{i}") for i in range(given["rows"])])
+        rows = rows_of(
+            plan(url, concurrency=4), *[ask(str(i), f"d{i}") for i in range(given["rows"])]
+        )
     assert [(row.doc_id, row.text) for row in rows] == [(f"d{i}", str(i)) for i in range(4)]
 
 
@@ -112,10 +138,15 @@ def test_ap_026_nothing_but_the_plan_in_the_body() -> None:
     given, expected = CASES["AP-026"]["input"], CASES["AP-026"]["expected"]["body"]
     bodies: list[dict[str, Any]] = []
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if method == "POST":
             bodies.append(json.loads(body))
-            yield SSE_HEAD + b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+            yield (
+                SSE_HEAD
+                + b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+            )
         else:
             yield MODELS if path == "/v1/models" else http(404, b"{}")
 

@@ -1,4 +1,6 @@
-"""Answers that no sound server gives: one bad answer never ends the others, and none fills the memory."""
+"""Answers that no sound server gives: one bad answer never ends the others, and none fills the
+memory.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,24 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from support.chat_servers import MODELS, SSE_HEAD, answering, ask, http, plan, row_of, rows_of, scripted
+from support.chat_servers import (
+    MODELS,
+    SSE_HEAD,
+    answering,
+    ask,
+    http,
+    plan,
+    row_of,
+    rows_of,
+    scripted,
+)
 
 from evalrun.backends.openai.http import client
 from evalrun.backends.openai.http.stream import error_text
 
 WHOLE = (
-    b'data: {"choices": [{"index": 0, "delta": {"content": "12"}, "finish_reason": "stop"}]%b}\n\ndata: [DONE]\n\n'
+    b'data: {"choices": [{"index": 0, "delta": {"content": "12"}, "finish_reason": "stop"}]%b}\n\n'
+    b"data: [DONE]\n\n"
 )
 SSE = "text/event-stream"
 
@@ -26,12 +39,22 @@ def with_usage(usage: bytes) -> bytes:
 
 MALFORMED = [
     ("a line nested 100,000 deep", b"data: " + b"[" * 100_000 + b"\n\n", "malformed"),
-    ("choices nested 100,000 deep", b'data: {"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n\n", "malformed"),
-    ("a number of 5,000 digits", with_usage(b'{"prompt_tokens": ' + b"9" * 5000 + b"}"), "malformed"),
+    (
+        "choices nested 100,000 deep",
+        b'data: {"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n\n",
+        "malformed",
+    ),
+    (
+        "a number of 5,000 digits",
+        with_usage(b'{"prompt_tokens": ' + b"9" * 5000 + b"}"),
+        "malformed",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("body", "error_type"), [row[1:] for row in MALFORMED], ids=[row[0] for row in MALFORMED])
+@pytest.mark.parametrize(
+    ("body", "error_type"), [row[1:] for row in MALFORMED], ids=[row[0] for row in MALFORMED]
+)
 def test_a_malformed_answer_fails_alone(body: bytes, error_type: str) -> None:
     with scripted(answering(http(200, body, SSE))) as url:
         rows = rows_of(plan(url, retries=0), ask("a", "d1"), ask("b", "d2"))
@@ -53,11 +76,19 @@ USAGES = [
 def test_nonsense_in_usage_costs_no_answer(usage: bytes) -> None:
     with scripted(answering(http(200, with_usage(usage), SSE))) as url:
         row = row_of(plan(url))
-    assert (row.status, row.text, row.prompt_tokens, row.completion_tokens) == ("ok", "12", None, None)
+    assert (row.status, row.text, row.prompt_tokens, row.completion_tokens) == (
+        "ok",
+        "12",
+        None,
+        None,
+    )
 
 
 SOUND = [
-    ("HTTP/1.0, until the end", b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + WHOLE % b""),
+    (
+        "HTTP/1.0, until the end",
+        b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + WHOLE % b"",
+    ),
     ("gzip", http(200, gzip.compress(WHOLE % b""), SSE, "Content-Encoding: gzip\r\n")),
     ("closed without a word", http(200, WHOLE % b"", SSE).replace(b"Connection: close\r\n", b"")),
 ]
@@ -75,7 +106,9 @@ def test_an_answer_without_end_is_given_up(piece: bytes, monkeypatch: pytest.Mon
     """A line, comments, or events without end: long before a time limit, and once."""
     monkeypatch.setattr(client, "LONGEST_BODY_BYTES", 300_000)
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         is_other = not path.endswith("/completions")
         yield (MODELS if path == "/v1/models" else http(404, b"")) if is_other else SSE_HEAD
         while path.endswith("/completions"):
@@ -90,7 +123,9 @@ def test_an_answer_without_end_is_given_up(piece: bytes, monkeypatch: pytest.Mon
 def test_an_error_whose_message_never_ends_has_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "ERROR_BODY_S", 0.3)
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if not path.endswith("/completions"):
             yield MODELS if path == "/v1/models" else http(404, b"")
             return
@@ -103,10 +138,18 @@ def test_an_error_whose_message_never_ends_has_its_status(monkeypatch: pytest.Mo
         start = time.monotonic()
         row = row_of(plan(url, retries=0, path="m1"))
     assert time.monotonic() - start < 10
-    assert (row.status, row.error_type, row.http_status, row.error_message) == ("error", "http", 500, "Broken")
+    assert (row.status, row.error_type, row.http_status, row.error_message) == (
+        "error",
+        "http",
+        500,
+        "Broken",
+    )
 
 
-REDIRECTS = [("", "a place that it does not name"), ("Location: http://other/v1\r\n", "http://other/v1")]
+REDIRECTS = [
+    ("", "a place that it does not name"),
+    ("Location: http://other/v1\r\n", "http://other/v1"),
+]
 
 
 @pytest.mark.parametrize(("header", "place"), REDIRECTS)

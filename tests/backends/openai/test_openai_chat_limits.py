@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.chat_servers import RIGHT, SSE_HEAD, answering, ask, http, mock, plan, row_of, rows_of, scripted
+from support.chat_servers import (
+    RIGHT,
+    SSE_HEAD,
+    answering,
+    ask,
+    http,
+    mock,
+    plan,
+    row_of,
+    rows_of,
+    scripted,
+)
 
 from evalrun.backends.openai.chat import OpenaiChatBackend
 from evalrun.backends.openai.http.server import ApiKey, Server
@@ -36,7 +47,9 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("limits", "options", "error_type", "attempts"), LIMITS)
-def test_time_limits(limits: dict[str, Any], options: dict[str, Any], error_type: str, attempts: int) -> None:
+def test_time_limits(
+    limits: dict[str, Any], options: dict[str, Any], error_type: str, attempts: int
+) -> None:
     begun = time.monotonic()
     with mock(**options) as server:
         row = row_of(plan(server.url, retries=1, **limits))
@@ -45,13 +58,19 @@ def test_time_limits(limits: dict[str, Any], options: dict[str, Any], error_type
     assert f"model.{error_type}_s={next(iter(limits.values())):g}" in (row.error_message or "")
 
 
-def watched(sleep_s: float, total_s: float, cancel_s: float | None = None) -> tuple[str, str | None, int]:
-    """How a block under watch ended: what was raised, the limit, and how many cancellations are left open."""
+def watched(
+    sleep_s: float, total_s: float, cancel_s: float | None = None
+) -> tuple[str, str | None, int]:
+    """How a block under watch ended: what was raised, the limit, and how many cancellations are
+    left open.
+    """
     found: list[tuple[str, str | None, int]] = []
 
     async def block() -> None:
         loop = asyncio.get_running_loop()
-        watch = Watch(Patrol(plan("http://h", total_timeout_s=total_s)), Pulse(), loop.time() + total_s)
+        watch = Watch(
+            Patrol(plan("http://h", total_timeout_s=total_s)), Pulse(), loop.time() + total_s
+        )
         task = asyncio.current_task()
         assert task is not None
         raised = "nothing"
@@ -93,18 +112,27 @@ def test_a_connection_that_is_never_taken() -> None:
         with pytest.raises(Fault, match="no answer in time"):
             OpenaiChatBackend(plan(url, connect_timeout_s=0.3)).start()
         backend = OpenaiChatBackend(plan(url, connect_timeout_s=0.3, retries=1))
-        backend._server, backend._key = Server(f"{url}/v1", "m"), ApiKey(None, "m")  # it was there when we began
+        # it was there when we began
+        backend._server, backend._key = Server(f"{url}/v1", "m"), ApiKey(None, "m")
         rows: list[Reply] = []
         backend.run([ask("1 + 1")], rows.append)
         assert time.monotonic() - begun < 30
-    assert (rows[0].status, rows[0].error_type, rows[0].attempts) == ("timeout", "connect_timeout", 2)
+    assert (rows[0].status, rows[0].error_type, rows[0].attempts) == (
+        "timeout",
+        "connect_timeout",
+        2,
+    )
     assert rows[0].error_message == "no connection after model.connect_timeout_s=0.3 s"
 
 
 def test_a_queued_request_waits_while_the_server_speaks_to_others() -> None:
-    """Headers, then nothing for longer than the idle limit: a queue, as long as other streams go on."""
+    """Headers, then nothing for longer than the idle limit: a queue, as long as other streams go
+    on.
+    """
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if path == "/v1/models":
             yield http(200, b'{"data": [{"id": "m1"}]}')
             return
@@ -121,13 +149,18 @@ def test_a_queued_request_waits_while_the_server_speaks_to_others() -> None:
 
     with scripted(handler) as url:
         rows = rows_of(plan(url, idle_timeout_s=0.5), ask("queued", "q"), ask("other", "o"))
-    assert [(row.doc_id, row.attempts, row.text) for row in rows] == [("o", 1, "a" * 10), ("q", 1, "a" * 10)]
+    assert [(row.doc_id, row.attempts, row.text) for row in rows] == [
+        ("o", 1, "a" * 10),
+        ("q", 1, "a" * 10),
+    ]
 
 
 def test_a_stream_left_open_after_its_end_is_an_answer() -> None:
     chunk = b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\n'
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if path == "/v1/models":
             yield http(200, b'{"data": [{"id": "m1"}]}')
         elif method == "POST":
@@ -136,13 +169,17 @@ def test_a_stream_left_open_after_its_end_is_an_answer() -> None:
 
     with scripted(handler) as url:
         begun = time.monotonic()
-        rows = rows_of(plan(url, idle_timeout_s=1.0, path="m1"), ask("done", "a"), ask("silent", "b"))
+        rows = rows_of(
+            plan(url, idle_timeout_s=1.0, path="m1"), ask("done", "a"), ask("silent", "b")
+        )
         assert time.monotonic() - begun < 30
     assert [(row.text, row.attempts) for row in rows] == [("ok", 1), ("ok", 1)]
 
 
 def test_a_very_long_line() -> None:
-    data = json.dumps({"choices": [{"delta": {"content": "x" * 600_000}, "finish_reason": "stop"}]}).encode()
+    data = json.dumps(
+        {"choices": [{"delta": {"content": "x" * 600_000}, "finish_reason": "stop"}]}
+    ).encode()
     with scripted(answering(SSE_HEAD, b"data: " + data + b"\n\n")) as url:
         row = row_of(plan(url))
     assert row.text == "x" * 600_000
@@ -150,7 +187,10 @@ def test_a_very_long_line() -> None:
 
 def test_a_pair_of_surrogates_over_two_deltas(tmp_path: Path) -> None:
     chunks = rb'data: {"choices":[{"delta":{"content":"\ud83d"}}]}' + b"\n\n"
-    chunks += rb'data: {"choices":[{"delta":{"content":"\ude00 x\ud83d"},"finish_reason":"stop"}]}' + b"\n\n"
+    chunks += (
+        rb'data: {"choices":[{"delta":{"content":"\ude00 x\ud83d"},"finish_reason":"stop"}]}'
+        + b"\n\n"
+    )
     with scripted(answering(SSE_HEAD, chunks)) as url:
         row = row_of(plan(url))
     assert row.text == "😀 x\ufffd"
@@ -183,8 +223,12 @@ def test_concurrency_is_reached() -> None:
 
 def test_answers_belong_to_their_questions() -> None:
     with mock(jitter=0.2) as server:
-        rows = rows_of(plan(server.url), *[ask(f"{i} + 1000", f"d{i:03}", (0, 1)) for i in range(40)])
-    assert [(row.doc_id, row.index) for row in rows] == [(f"d{i:03}", k) for i in range(40) for k in (0, 1)]
+        rows = rows_of(
+            plan(server.url), *[ask(f"{i} + 1000", f"d{i:03}", (0, 1)) for i in range(40)]
+        )
+    assert [(row.doc_id, row.index) for row in rows] == [
+        (f"d{i:03}", k) for i in range(40) for k in (0, 1)
+    ]
     assert all(f"answer is {int(row.doc_id[1:]) + 1000}." in (row.text or "") for row in rows)
 
 

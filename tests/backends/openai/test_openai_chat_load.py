@@ -146,7 +146,9 @@ RATES = [
 
 
 @pytest.mark.parametrize(("per_s", "burst", "moments", "waits"), RATES)
-def test_tokens_of_a_rate(per_s: float, burst: int, moments: list[float], waits: list[float]) -> None:
+def test_tokens_of_a_rate(
+    per_s: float, burst: int, moments: list[float], waits: list[float]
+) -> None:
     rate = Rate(per_s, burst)
     assert [rate.reserve_s(moment) for moment in moments] == pytest.approx(waits)
 
@@ -155,10 +157,15 @@ def arrivals(n: int, **changes: Any) -> list[float]:
     """When the requests of a run reached the server, in seconds from the first."""
     moments: list[float] = []
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if method == "POST":
             moments.append(time.monotonic())
-            yield SSE_HEAD + b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+            yield (
+                SSE_HEAD
+                + b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+            )
         else:
             yield http(404 if path != "/v1/models" else 200, b'{"data": [{"id": "m1"}]}')
 
@@ -201,7 +208,9 @@ def test_a_concurrency_of_1000() -> None:
 def test_a_server_with_few_places_gets_few_requests() -> None:
     """It refuses more than eight at once; all are answered all the same, with few refusals."""
     with mock(ttft=0.02, max_inflight=8, retry_after=0.05) as server:
-        rows = rows_of(plan(server.url, concurrency=64, retries=8), ask("1 + 1", indices=tuple(range(400))))
+        rows = rows_of(
+            plan(server.url, concurrency=64, retries=8), ask("1 + 1", indices=tuple(range(400)))
+        )
         n_refused = server.stats["requests"] - server.stats["ok"]
     assert {row.status for row in rows} == {"ok"}
     assert n_refused < 200
@@ -221,14 +230,19 @@ def test_nothing_is_held_for_requests_that_wait_or_are_done() -> None:
         nonlocal n_done
         n_done += 1
         if n_done % 400 == 0:
-            alive = [o for o in gc.get_objects() if isinstance(o, Generation | Generate | Reply | StreamReader)]
+            alive = [
+                o
+                for o in gc.get_objects()
+                if isinstance(o, Generation | Generate | Reply | StreamReader)
+            ]
             held.append((len(asyncio.all_tasks()), len(alive)))
 
     with mock() as server:
         backends.create(plan(server.url, concurrency=16)).run(requests(), sink)
     assert n_done == 1200
     assert len(held) == 3
-    assert all(n_tasks <= 3 * 16 for n_tasks, _ in held), held  # those of the HTTP library are among them
+    # those of the HTTP library are among them
+    assert all(n_tasks <= 3 * 16 for n_tasks, _ in held), held
     assert all(n_alive <= held[0][1] + 4 * 16 for _, n_alive in held), held
 
 
@@ -244,6 +258,8 @@ def test_a_hundred_thousand_samples_are_begun_one_by_one() -> None:
     with mock() as server:
         begun = time.monotonic()
         with pytest.raises(Stopped):
-            backends.create(plan(server.url, concurrency=8)).run([ask("1 + 1", indices=tuple(range(100_000)))], sink)
+            backends.create(plan(server.url, concurrency=8)).run(
+                [ask("1 + 1", indices=tuple(range(100_000)))], sink
+            )
         assert time.monotonic() - begun < 10
         assert server.stats["requests"] <= 50 + 8

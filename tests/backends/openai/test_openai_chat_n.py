@@ -27,7 +27,9 @@ def serving_n(bodies: list[dict[str, Any]], *streams: bytes) -> Any:
     """A server that takes down bodies and answers with the streams in turn, the last for ever."""
     left = list(streams)
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if method == "POST":
             bodies.append(json.loads(body))
             yield SSE_HEAD + (left.pop(0) if len(left) > 1 else left[0])
@@ -40,14 +42,21 @@ def serving_n(bodies: list[dict[str, Any]], *streams: bytes) -> Any:
 def test_one_body_asks_for_all_samples_and_each_row_has_its_seed() -> None:
     bodies: list[dict[str, Any]] = []
     usage = b'data: {"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 9}}\n\n'
-    stream = piece(1, "b") + piece(0, "a") + piece(2, "c", "length") + piece(1, "B", "stop") + piece(0, "A", "stop")
+    stream = (
+        piece(1, "b")
+        + piece(0, "a")
+        + piece(2, "c", "length")
+        + piece(1, "B", "stop")
+        + piece(0, "A", "stop")
+    )
     with scripted(serving_n(bodies, stream + usage + DONE)) as url:
         rows = rows_of(plan(url, n_per_request="all"), ask("q", indices=(0, 1, 2)))
     assert [(b["n"], b["seed"]) for b in bodies] == [(3, 100)]
     assert [(r.index, r.text, r.seed, r.status) for r in rows] == [
         (0, "aA", 100, "ok"), (1, "bB", 101, "ok"), (2, "c", 102, "truncated"),
     ]  # fmt: skip
-    assert {(r.prompt_tokens, r.completion_tokens) for r in rows} == {(4, None)}  # nobody knows whose tokens they are
+    # nobody knows whose tokens they are
+    assert {(r.prompt_tokens, r.completion_tokens) for r in rows} == {(4, None)}
     assert json.loads(rows[0].extra or "") == {"n": 3, "completion_tokens_of_all": 9}
 
 
@@ -65,7 +74,9 @@ def test_missing_samples_are_asked_by_runs_so_that_seeds_stay_theirs() -> None:
     two = piece(0, "a", "stop") + piece(1, "b", "stop") + DONE
     one = piece(0, "c", "stop") + DONE
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if method == "POST":
             bodies.append(json.loads(body))
             yield SSE_HEAD + (two if bodies[-1].get("n") == 2 else one)
@@ -75,15 +86,34 @@ def test_missing_samples_are_asked_by_runs_so_that_seeds_stay_theirs() -> None:
     with scripted(handler) as url:
         rows = rows_of(plan(url, n_per_request="all", concurrency=1), ask("q", indices=(1, 3, 4)))
     assert [(b.get("n", 1), b["seed"]) for b in bodies] == [(1, 101), (2, 103)]
-    assert [(r.index, r.text, r.seed) for r in rows] == [(1, "c", 101), (3, "a", 103), (4, "b", 104)]
+    assert [(r.index, r.text, r.seed) for r in rows] == [
+        (1, "c", 101),
+        (3, "a", 103),
+        (4, "b", 104),
+    ]
 
 
 BROKEN = [
     # what comes for n=3, error_type, attempts of 2, what the message says
     (piece(0, "a", "stop") + DONE, "wrong_n", 1, "3 choices were asked for.* sent 1 .index 0."),
-    (b"".join(piece(i, "a", "stop") for i in range(4)) + DONE, "wrong_n", 1, "sent 4 .index 0, 1, 2, 3."),
-    (b"".join(piece(i, "a", "stop") for i in (0, 1, 3)) + DONE, "wrong_n", 1, "sent 3 .index 0, 1, 3."),
-    (piece(0, "a", "stop") + piece(1, "b", "stop") + piece(2, "c"), "incomplete", 2, r"those .* are 1 .index 2."),
+    (
+        b"".join(piece(i, "a", "stop") for i in range(4)) + DONE,
+        "wrong_n",
+        1,
+        "sent 4 .index 0, 1, 2, 3.",
+    ),
+    (
+        b"".join(piece(i, "a", "stop") for i in (0, 1, 3)) + DONE,
+        "wrong_n",
+        1,
+        "sent 3 .index 0, 1, 3.",
+    ),
+    (
+        piece(0, "a", "stop") + piece(1, "b", "stop") + piece(2, "c"),
+        "incomplete",
+        2,
+        r"those .* are 1 .index 2.",
+    ),
     (piece(0, "a", "stop") + piece(1, "b"), "incomplete", 2, r"are 2 .index 1, 2."),
     (piece(0, "a", "stop"), "incomplete", 2, r"are 2 .index 1, 2."),
     (DONE, "incomplete", 2, "said"),
@@ -91,7 +121,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("stream", "error_type", "attempts", "says"), BROKEN)
-def test_choices_that_are_missing_fail_the_attempt(stream: bytes, error_type: str, attempts: int, says: str) -> None:
+def test_choices_that_are_missing_fail_the_attempt(
+    stream: bytes, error_type: str, attempts: int, says: str
+) -> None:
     with scripted(serving_n([], stream)) as url:
         rows = rows_of(plan(url, n_per_request="all", retries=1), ask("q", indices=(0, 1, 2)))
     assert [(r.index, r.error_type, r.attempts, r.text) for r in rows] == [
@@ -111,13 +143,16 @@ def test_one_choice_too_many_is_not_passed_over_in_silence() -> None:
 def test_a_server_that_knows_no_n_ends_the_task_with_advice() -> None:
     with scripted(serving_n([], piece(0, "a", "stop") + DONE)) as url:
         backend = backends.create(plan(url, n_per_request="all", concurrency=2))
-        with pytest.raises(TaskFailure, match=r"20 requests in a row.*leave model\.n_per_request at 1"):
+        with pytest.raises(
+            TaskFailure, match=r"20 requests in a row.*leave model\.n_per_request at 1"
+        ):
             backend.run((ask("q", f"d{i}", (0, 1)) for i in range(60)), lambda row: None)
 
 
 @pytest.mark.parametrize("backend", ["openai_chat", "openai_completions"])
 def test_faults_of_joint_requests_are_recovered(backend: str) -> None:
-    left_out = ("hang", "emptychunk")  # the mock server cannot mix empty chunks into several choices
+    # the mock server cannot mix empty chunks into several choices
+    left_out = ("hang", "emptychunk")
     names = [fault for fault, _, status, _ in FAULTS if status == "ok" and fault not in left_out]
     requests = [ask(f"[[fault={fault} x 1]] 7 + 5", fault, (0, 1, 2)) for fault in names]
     with mock(retry_after=0.05) as server:
@@ -133,7 +168,8 @@ def test_both_ways_draw_alike() -> None:
     for way in ("1", "all"):
         with mock(accuracy=0.5, index_by_seed=True) as server:
             rows = rows_of(
-                plan(server.url, n_per_request=way), *[ask(f"{i} + 1", f"d{i}", tuple(range(8))) for i in range(5)]
+                plan(server.url, n_per_request=way),
+                *[ask(f"{i} + 1", f"d{i}", tuple(range(8))) for i in range(5)],
             )
             texts[way] = [row.text for row in rows]
             assert server.stats["requests"] == (40 if way == "1" else 5)

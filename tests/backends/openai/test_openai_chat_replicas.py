@@ -1,4 +1,6 @@
-"""Several addresses of one model: requests by load, addresses that take no connection, other models, proxies."""
+"""Several addresses of one model: requests by load, addresses that take no connection, other
+models, proxies.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from evalrun.backends.openai.http.server import ApiKey, Server, proxy_of
 from evalrun.errors import Fault, TaskFailure
 from evalrun.types import Reply
 
-ANSWER = SSE_HEAD + b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\n'
+ANSWER = (
+    SSE_HEAD + b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\n'
+)
 
 
 def nobody() -> str:
@@ -28,7 +32,9 @@ def nobody() -> str:
 def run(url: str, others: tuple[str, ...], n: int, **changes: Any) -> list[Reply]:
     """Rows of a run over servers that were all there when it began."""
     backend = backends.create(plan(url, replicas=others, **changes))
-    backend._server = Server(f"{url}/v1", "mock-model", others=tuple(f"{other}/v1" for other in others))  # type: ignore[attr-defined]
+    backend._server = Server(
+        f"{url}/v1", "mock-model", others=tuple(f"{other}/v1" for other in others)
+    )  # type: ignore[attr-defined]
     backend._key = ApiKey(None, "m")  # type: ignore[attr-defined]
     rows: list[Reply] = []
     backend.run([ask("7 + 5", indices=tuple(range(n)))], rows.append)
@@ -47,7 +53,10 @@ def test_requests_are_spread_evenly() -> None:
 
 def test_a_slow_server_gets_less() -> None:
     with mock(ttft=0.3) as slow, mock(ttft=0.01) as fast:
-        rows_of(plan(slow.url, replicas=(fast.url,), concurrency=8), ask("7 + 5", indices=tuple(range(120))))
+        rows_of(
+            plan(slow.url, replicas=(fast.url,), concurrency=8),
+            ask("7 + 5", indices=tuple(range(120))),
+        )
         assert slow.stats["ok"] < fast.stats["ok"] / 2
         assert slow.stats["ok"] + fast.stats["ok"] == 120
 
@@ -62,7 +71,9 @@ def test_an_address_that_refuses_connections_costs_nothing() -> None:
 def test_a_server_that_dies_in_the_middle_leaves_its_requests_to_the_others() -> None:
     n_asked = 0
 
-    async def dying(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def dying(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         nonlocal n_asked
         n_asked += 1
         if n_asked > 5:
@@ -82,7 +93,9 @@ def test_all_addresses_gone_ends_the_task() -> None:
 
 
 def other_model(name: str, version: str | None = None) -> Any:
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if path == "/v1/models":
             yield http(200, json.dumps({"data": [{"id": name}]}).encode())
         elif path == "/version" and version:
@@ -109,11 +122,16 @@ def test_the_same_address_twice_is_refused() -> None:
 
 def test_one_of_the_addresses_is_not_there_at_the_start() -> None:
     gone = nobody()
-    with scripted(other_model("a")) as url, pytest.raises(Fault, match=r"No server at model\.replicas\[1\]='" + gone):
+    with (
+        scripted(other_model("a")) as url,
+        pytest.raises(Fault, match=r"No server at model\.replicas\[1\]='" + gone),
+    ):
         backends.create(plan(url, replicas=(url + "/x/v1", gone), path="a")).start()
 
 
-@pytest.mark.parametrize(("url", "says"), [("127.0.0.1:1", "no http"), ("http://u:p@h/v1", "credentials")])
+@pytest.mark.parametrize(
+    ("url", "says"), [("127.0.0.1:1", "no http"), ("http://u:p@h/v1", "credentials")]
+)
 def test_addresses_are_checked_before_anything_is_sent(url: str, says: str) -> None:
     with pytest.raises(Fault, match=says) as caught:
         backends.create(plan("http://127.0.0.1:1", replicas=(url,)))
@@ -128,14 +146,30 @@ def test_versions_of_all_are_facts() -> None:
 
 
 @pytest.mark.parametrize("is_wanted", [False, True])
-def test_a_proxy_of_the_environment_only_where_asked(is_wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_only_where_asked(
+    is_wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
-    async def proxy(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def proxy(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         asked.append(f"{method} {path}")
-        yield MODELS if path.endswith("/v1/models") else (ANSWER if method == "POST" else http(404, b"{}"))
+        yield (
+            MODELS
+            if path.endswith("/v1/models")
+            else (ANSWER if method == "POST" else http(404, b"{}"))
+        )
 
-    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+    for name in (
+        "no_proxy",
+        "NO_PROXY",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     with scripted(proxy) as proxy_url, mock() as server:
         monkeypatch.setenv("http_proxy", proxy_url)
@@ -177,7 +211,9 @@ def test_no_netrc_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Non
     monkeypatch.setenv("MY_KEY", "k1")
     seen: list[str] = []
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         seen.append(headers.get("authorization", ""))
         yield MODELS if path == "/v1/models" else (ANSWER if method == "POST" else http(404, b"{}"))
 

@@ -97,7 +97,9 @@ def test_nobody_there() -> None:
     with pytest.raises(Fault) as caught:
         OpenaiChatBackend(plan(url)).start()
     assert time.monotonic() - begun < 30
-    assert str(caught.value).startswith(f"No server at model.base_url={url!r}. Tried GET {url}/v1/models: ")
+    assert str(caught.value).startswith(
+        f"No server at model.base_url={url!r}. Tried GET {url}/v1/models: "
+    )
     assert "onnect" in str(caught.value)
     assert str(caught.value).endswith("Start the server, or check host and port.")
 
@@ -105,7 +107,9 @@ def test_nobody_there() -> None:
 def listing(*names: str, chat: int = 400, models: int = 200, version: str | None = None) -> Any:
     """A server that lists `names` under /v1, and says `chat` to a chat request."""
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if path == "/v1/models":
             yield http(models, json.dumps({"data": [{"id": name} for name in names]}).encode())
         elif path == "/v1/chat/completions":
@@ -123,7 +127,8 @@ STARTS = [
     (
         listing("a", "b"),
         None,
-        "lists 2 models, and model.path does not say which one to ask. Set model.path to one of: a, b.",
+        "lists 2 models, and model.path does not say which one to ask. Set model.path to one of: "
+        "a, b.",
     ),
     (listing(), None, "lists no model"),
     (listing(models=404), None, "No root lists models"),
@@ -145,8 +150,11 @@ def test_servers_that_will_not_do(handler: Any, path: str | None, says: str) -> 
 def test_facts_of_servers() -> None:
     with scripted(listing("a", "b", version="0.32.0")) as url:
         assert OpenaiChatBackend(plan(url, path="b")).facts() == {
-            "engine": "openai_chat", "engine_version": "0.32.0", "revision": "b", "is_deterministic": "no",
-        }  # fmt: skip
+            "engine": "openai_chat",
+            "engine_version": "0.32.0",
+            "revision": "b",
+            "is_deterministic": "no",
+        }
     with scripted(listing("only")) as url:
         facts = OpenaiChatBackend(plan(url)).facts()
         assert facts == {"engine": "openai_chat", "revision": "only", "is_deterministic": "no"}
@@ -161,15 +169,21 @@ def test_a_server_that_is_loading_is_waited_for() -> None:
 
 def test_render_is_the_messages_as_json() -> None:
     backend = OpenaiChatBackend(plan("http://127.0.0.1:1"))
-    assert backend.render(ask('北京 "quoted"')) == '[{"role": "user", "content": "北京 \\"quoted\\""}]'
+    assert (
+        backend.render(ask('北京 "quoted"')) == '[{"role": "user", "content": "北京 \\"quoted\\""}]'
+    )
 
 
-def test_the_key_goes_to_the_server_and_nowhere_else(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+def test_the_key_goes_to_the_server_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
     monkeypatch.setenv("MY_KEY", f" {KEY}\n")
     caplog.set_level(logging.DEBUG)
     seen: list[str] = []
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         seen.append(headers["authorization"])
         echo = json.dumps({"error": {"message": f"bad key {KEY}"}}).encode()
         if path == "/v1/models":
@@ -205,7 +219,9 @@ def test_the_key_goes_to_the_server_and_nowhere_else(monkeypatch: pytest.MonkeyP
 def test_the_key_of_a_refused_start_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         yield http(401, f"no such key: {headers['authorization']}".encode(), "text/plain")
 
     with scripted(handler) as url, pytest.raises(Fault) as caught:
@@ -215,7 +231,8 @@ def test_the_key_of_a_refused_start_is_not_shown(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [(None, "is not set or empty"), ("  ", "is not set or empty"), ("a\x01b", "no API key")]
+    ("value", "says"),
+    [(None, "is not set or empty"), ("  ", "is not set or empty"), ("a\x01b", "no API key")],
 )
 def test_keys_that_are_none(value: str | None, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
@@ -241,7 +258,9 @@ def test_no_key_is_sent_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     seen: list[dict[str, str]] = []
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         seen.append(headers)
         yield http(200, b'{"data": [{"id": "m1"}]}')
 
@@ -264,7 +283,10 @@ def stop(number, frame):
 if {is_handled}:
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
-requests = (Generate(f"d{{i}}", (Message("user", f"{{i}} + 1"),), (0,), Sampling(64, 0.0), 0) for i in range(100000))
+requests = (
+    Generate(f"d{{i}}", (Message("user", f"{{i}} + 1"),), (0,), Sampling(64, 0.0), 0)
+    for i in range(100000)
+)
 model = ModelPlan(name="m", backend="openai_chat", base_url={url!r}, concurrency=8)
 try:
     OpenaiChatBackend(model).run(requests, lambda row: print(row.doc_id, row.status, flush=True))
@@ -283,7 +305,10 @@ def test_signals_end_a_run_promptly(number: int, is_handled: bool, name: str, co
     with mock(latency=0.02) as server:
         script = CHILD.format(path=sys.path, url=server.url, is_handled=is_handled)
         child = subprocess.Popen(
-            [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert child.stdout is not None
         lines = [child.stdout.readline() for _ in range(20)]
@@ -325,8 +350,12 @@ def test_stopped_out_of_the_sink_passes() -> None:
 
 def test_the_module_imports_no_http_library(tmp_path: Path) -> None:
     script = "import sys, evalrun.backends.openai.chat, evalrun.backends.replay\n"
-    script += "assert not {'aiohttp', 'yarl', 'pyarrow', 'numpy'} & set(sys.modules), sys.modules.keys()"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    script += (
+        "assert not {'aiohttp', 'yarl', 'pyarrow', 'numpy'} & set(sys.modules), sys.modules.keys()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -1,4 +1,7 @@
-"""Faults that users of test services met, as whole commands against the mock server. Numbers: the list of traps."""
+"""Faults that users of test services met, as whole commands against the mock server.
+
+Numbers: the list of traps.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,24 @@ from evalrun.types import Reply
 class Asked:
     """A command over arithmetic questions, and what it left behind."""
 
-    def __init__(self, evalrun: Evalrun, folder: Path, server: Mock, questions: list[str], *words: str) -> None:
+    def __init__(
+        self, evalrun: Evalrun, folder: Path, server: Mock, questions: list[str], *words: str
+    ) -> None:
         data = folder / "questions.jsonl"
         with data.open("w") as file:
             for i, marks in enumerate(questions):
-                file.write(json.dumps({"question": f"{marks} {i} + 10", "answer": f"#### {i + 10}"}) + "\n")
+                file.write(
+                    json.dumps({"question": f"{marks} {i} + 10", "answer": f"#### {i + 10}"}) + "\n"
+                )
         self.folder = folder
         self.ran: Ran = evalrun(
-            "model=vllm_server", f"model.base_url={server.url}", "task=gsm8k", f"dataset.path={data}",
-            "model.retries=1", *words,
-        )  # fmt: skip
+            "model=vllm_server",
+            f"model.base_url={server.url}",
+            "task=gsm8k",
+            f"dataset.path={data}",
+            "model.retries=1",
+            *words,
+        )
 
     @property
     def run(self) -> Path:
@@ -53,7 +64,9 @@ class Asked:
 
     def written(self) -> str:
         """Every text file of the run, and what was shown."""
-        texts = [p.read_bytes().decode("utf-8", "replace") for p in self.run.rglob("*") if p.is_file()]
+        texts = [
+            p.read_bytes().decode("utf-8", "replace") for p in self.run.rglob("*") if p.is_file()
+        ]
         return "\n".join([*texts, self.ran.out, self.ran.err])
 
 
@@ -66,7 +79,9 @@ def test_trap_01_samples_are_grouped_by_question(evalrun: Evalrun, tmp_path: Pat
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "503", "reset"])
-def test_trap_04_passing_errors_are_tried_again(evalrun: Evalrun, tmp_path: Path, fault: str) -> None:
+def test_trap_04_passing_errors_are_tried_again(
+    evalrun: Evalrun, tmp_path: Path, fault: str
+) -> None:
     with mock(retry_after=0.6) as server:
         begun = time.monotonic()
         asked = Asked(evalrun, tmp_path, server, [f"[[fault={fault} x 2]]"], "model.retries=3")
@@ -76,7 +91,9 @@ def test_trap_04_passing_errors_are_tried_again(evalrun: Evalrun, tmp_path: Path
     assert asked.rows[0].attempts == 3
 
 
-def test_trap_05_failures_are_counted_and_end_the_run_badly(evalrun: Evalrun, tmp_path: Path) -> None:
+def test_trap_05_failures_are_counted_and_end_the_run_badly(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
     with mock() as server:
         asked = Asked(evalrun, tmp_path, server, ["", "", "", "", "[[fault=500]]"])
     assert asked.ran.code == 3
@@ -130,7 +147,9 @@ def test_trap_07_a_stream_that_is_always_cut_is_a_failure(evalrun: Evalrun, tmp_
     )
 
 
-def test_trap_08_the_message_of_an_error_in_a_stream_is_kept(evalrun: Evalrun, tmp_path: Path) -> None:
+def test_trap_08_the_message_of_an_error_in_a_stream_is_kept(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
     with mock() as server:
         asked = Asked(evalrun, tmp_path, server, ["", "[[fault=errorevent]]"])
     assert (asked.rows[1].error_type, asked.rows[1].error_message) == ("error_event", "engine died")
@@ -198,7 +217,12 @@ def test_trap_26_only_what_the_api_knows_is_sent(evalrun: Evalrun, tmp_path: Pat
     log = tmp_path / "log.jsonl"
     with mock(strict=True, log=str(log)) as server:
         asked = Asked(
-            evalrun, tmp_path, server, [""] * 3, "num_return_sequences=4", "+model.extra_body.ignore_eos=false"
+            evalrun,
+            tmp_path,
+            server,
+            [""] * 3,
+            "num_return_sequences=4",
+            "+model.extra_body.ignore_eos=false",
         )
         assert server.stats["unknown_fields"] == {}
     assert asked.ran.code == 0
@@ -226,10 +250,14 @@ def test_trap_27_truncated_answers_are_counted(evalrun: Evalrun, tmp_path: Path)
     assert line["n_truncated"] == "1"
 
 
-def test_trap_29_equal_samples_are_refused_and_seeds_differ(evalrun: Evalrun, tmp_path: Path) -> None:
+def test_trap_29_equal_samples_are_refused_and_seeds_differ(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
     log = tmp_path / "log.jsonl"
     with mock(log=str(log)) as server:
-        refused = Asked(evalrun, tmp_path, server, [""], "num_return_sequences=3", "model.temperature=0")
+        refused = Asked(
+            evalrun, tmp_path, server, [""], "num_return_sequences=3", "model.temperature=0"
+        )
         assert refused.ran.code == 2
         assert "allow_equal_samples" in refused.ran.err
         assert server.stats["requests"] == 0
@@ -255,11 +283,19 @@ def test_trap_31_every_form_of_an_address(host: str, tail: str) -> None:
         assert row_of(plan(server.url.replace("127.0.0.1", host) + tail)).status == "ok"
 
 
-def test_trap_31_a_key_is_never_written(evalrun: Evalrun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trap_31_a_key_is_never_written(
+    evalrun: Evalrun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = "sk-Very5ecretKey"
     monkeypatch.setenv("MY_KEY", key)
     with mock(api_key=key) as server:
-        asked = Asked(evalrun, tmp_path, server, ["", "[[fault=500]]", "[[fault=400]]"], "model.api_key_env=MY_KEY")
+        asked = Asked(
+            evalrun,
+            tmp_path,
+            server,
+            ["", "[[fault=500]]", "[[fault=400]]"],
+            "model.api_key_env=MY_KEY",
+        )
         assert server.stats["requests"] == 4
     assert [r.status for r in asked.rows] == ["ok", "error", "error"]
     assert "MY_KEY" in asked.written()
@@ -282,19 +318,32 @@ def test_trap_31_a_gold_of_zero_counts(evalrun: Evalrun, tmp_path: Path) -> None
     data = tmp_path / "zero.jsonl"
     data.write_text(json.dumps({"question": "5 - 5", "answer": "#### 0"}) + "\n")
     with mock() as server:
-        ran = evalrun("model=vllm_server", f"model.base_url={server.url}", "task=gsm8k", f"dataset.path={data}")
+        ran = evalrun(
+            "model=vllm_server",
+            f"model.base_url={server.url}",
+            "task=gsm8k",
+            f"dataset.path={data}",
+        )
     assert ran.code == 0
     assert values_of(run_folders(tmp_path)[0]) == {"accuracy": 1.0}
 
 
 @pytest.mark.parametrize("way", ["1", "all"])
-def test_a_resumed_run_asks_for_the_failed_samples_alone(evalrun: Evalrun, tmp_path: Path, way: str) -> None:
+def test_a_resumed_run_asks_for_the_failed_samples_alone(
+    evalrun: Evalrun, tmp_path: Path, way: str
+) -> None:
     log = tmp_path / "log.jsonl"
-    words: tuple[str, ...] = ("num_return_sequences=3", f"model.n_per_request={way}", "model.retries=0")
+    words: tuple[str, ...] = (
+        "num_return_sequences=3",
+        f"model.n_per_request={way}",
+        "model.retries=0",
+    )
     with mock(log=str(log)) as server:
         first = Asked(evalrun, tmp_path, server, ["", "[[fault=500 x 1]]"], *words)
         assert first.ran.code == 3
-        before: dict[str, Any] = {(r.doc_id, r.index): r.started_s for r in first.rows if not r.is_failure}
+        before: dict[str, Any] = {
+            (r.doc_id, r.index): r.started_s for r in first.rows if not r.is_failure
+        }
         log.write_text("")
         again = Asked(evalrun, tmp_path, server, ["", "[[fault=500 x 1]]"], *words, "--resume")
     assert again.ran.code == 0, again.ran.err

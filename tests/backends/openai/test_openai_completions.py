@@ -9,7 +9,19 @@ from typing import Any
 
 import pytest
 from support import backend_contract as contract
-from support.chat_servers import FAULTS, MODELS, RIGHT, SSE_HEAD, ask, http, mock, plan, row_of, rows_of, scripted
+from support.chat_servers import (
+    FAULTS,
+    MODELS,
+    RIGHT,
+    SSE_HEAD,
+    ask,
+    http,
+    mock,
+    plan,
+    row_of,
+    rows_of,
+    scripted,
+)
 
 from evalrun import backends
 from evalrun.backends.base import Backend
@@ -43,8 +55,12 @@ def faulty_rows() -> tuple[dict[str, Reply], dict[str, Any]]:
         return {row.doc_id: row for row in rows}, dict(server.stats)
 
 
-@pytest.mark.parametrize(("fault", "attempts", "status", "text"), FAULTS, ids=[fault for fault, *_ in FAULTS])
-def test_one_fault(faulty_rows: Any, fault: str, attempts: int, status: str, text: str | None) -> None:
+@pytest.mark.parametrize(
+    ("fault", "attempts", "status", "text"), FAULTS, ids=[fault for fault, *_ in FAULTS]
+)
+def test_one_fault(
+    faulty_rows: Any, fault: str, attempts: int, status: str, text: str | None
+) -> None:
     row = faulty_rows[0][fault]
     assert (row.attempts, row.status, row.text) == (attempts, status, text), row
 
@@ -59,22 +75,43 @@ def test_all_faults_together(faulty_rows: Any) -> None:
 def test_the_body_and_the_route() -> None:
     seen: list[tuple[str, dict[str, Any]]] = []
 
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         if method == "POST":
             seen.append((path, json.loads(body)))
-            yield SSE_HEAD + b'data: {"choices": [{"index": 0, "text": " Paris", "finish_reason": "stop"}]}\n\n'
+            yield (
+                SSE_HEAD
+                + b'data: {"choices": [{"index": 0, "text": " Paris", '
+                + b'"finish_reason": "stop"}]}\n\n'
+            )
         else:
             yield MODELS if path == "/v1/models" else http(404, b"{}")
 
     request = Generate(
-        "d", (Message("system", "Be brief."), Message("user", "Capital of France?")), (2,), Sampling(8, 0.0), 40
+        "d",
+        (Message("system", "Be brief."), Message("user", "Capital of France?")),
+        (2,),
+        Sampling(8, 0.0),
+        40,
     )
     with scripted(handler) as url:
         (row,) = rows_of(completions(f"{url}/v1/completions"), request)
-    assert seen == [("/v1/completions", {
-        "model": "m1", "prompt": "Be brief.\n\nCapital of France?", "stream": True,
-        "stream_options": {"include_usage": True}, "temperature": 0.0, "top_p": 1.0, "max_tokens": 8, "seed": 42,
-    })]  # fmt: skip
+    assert seen == [
+        (
+            "/v1/completions",
+            {
+                "model": "m1",
+                "prompt": "Be brief.\n\nCapital of France?",
+                "stream": True,
+                "stream_options": {"include_usage": True},
+                "temperature": 0.0,
+                "top_p": 1.0,
+                "max_tokens": 8,
+                "seed": 42,
+            },
+        )
+    ]
     assert (row.text, row.seed, row.finish_reason) == (" Paris", 42, "stop")
 
 
@@ -95,13 +132,17 @@ def test_thoughts_are_split_off(style: str, text: str | None) -> None:
 
 
 def test_a_chat_template_is_refused() -> None:
-    with pytest.raises(Fault, match=r"model\.chat=template cannot be had.*Allowed here: auto, raw\."):
+    with pytest.raises(
+        Fault, match=r"model\.chat=template cannot be had.*Allowed here: auto, raw\."
+    ):
         backends.create(completions("http://127.0.0.1:1", chat="template"))
     backends.create(completions("http://127.0.0.1:1", chat="raw"))
 
 
 def test_a_server_without_the_route() -> None:
-    async def handler(method: str, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
+    async def handler(
+        method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[bytes]:
         yield http(404, b"{}")
 
     with scripted(handler) as url, pytest.raises(Fault, match="No root has the route completions"):

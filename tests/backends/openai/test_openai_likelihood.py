@@ -1,4 +1,6 @@
-"""Log-likelihoods over HTTP: how a server is asked, what is read from its answers, and what fails."""
+"""Log-likelihoods over HTTP: how a server is asked, what is read from its answers, and what
+fails.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,17 @@ from typing import Any
 
 import pytest
 from support.chat_servers import mock
-from support.scoring_server import BOS, VLLM, Toy, choice, expected, logprob, plan, rows_of, toy_server
+from support.scoring_server import (
+    BOS,
+    VLLM,
+    Toy,
+    choice,
+    expected,
+    logprob,
+    plan,
+    rows_of,
+    toy_server,
+)
 
 from evalrun.backends.openai.chat import OpenaiChatBackend
 from evalrun.backends.openai.completions import OpenaiCompletionsBackend
@@ -20,7 +32,8 @@ TEXT1 = ("echo",)
 
 
 LETTERS = [
-    choice("a", i, "Which one? Answer:", f" {letter}", is_single_token=True) for i, letter in enumerate("ABCD")
+    choice("a", i, "Which one? Answer:", f" {letter}", is_single_token=True)
+    for i, letter in enumerate("ABCD")
 ]
 TEXTS = [
     choice("b", 0, "The sky is", " blue today"),
@@ -46,7 +59,8 @@ def test_every_way_gives_the_same_numbers(abilities: tuple[str, ...], has_bos: b
             assert (row.attempts, row.http_status, row.text) == (1, 200, None)
             assert (
                 row.prompt_tokens
-                == len(toy.tokens(request.messages[0].content + request.continuation, True)) - n_tokens
+                == len(toy.tokens(request.messages[0].content + request.continuation, True))
+                - n_tokens
             )
             assert row.started_s is not None
 
@@ -56,7 +70,8 @@ def test_the_letters_of_a_document_are_one_request() -> None:
         rows_of(plan(url), *LETTERS, *TEXTS)
         scoring = [asked for path, asked in toy.asked if path == "/v1/completions"]
         named = [asked for asked in scoring if asked.get("logprob_token_ids")]
-        assert [len(asked["logprob_token_ids"]) for asked in named[1:]] == [4, 2]  # after the probe: letters; b
+        # after the probe: letters; b
+        assert [len(asked["logprob_token_ids"]) for asked in named[1:]] == [4, 2]
         assert (
             sum("prompt_logprobs" in asked for asked in scoring) == 1 + 3
         )  # b twice the same, c, d; b has one token
@@ -74,7 +89,8 @@ def test_a_text_without_context_stands_after_bos() -> None:
                     toy.expected(ids, 1)[1],
                 )
                 assert row.n_tokens == len(ids) - 1
-    with toy_server("tokenize", "ids", "prompt_logprobs") as (url, _):  # nobody says which token BOS is
+    # nobody says which token BOS is
+    with toy_server("tokenize", "ids", "prompt_logprobs") as (url, _):
         rows = rows_of(plan(url), *asked)
         assert [row.error_type for row in rows] == ["no_start_token"] * 2
         assert "Set model.tokenizer" in (rows[0].error_message or "")
@@ -95,7 +111,10 @@ def test_long_texts_are_scored_in_windows_and_contexts_are_cut() -> None:
     words = " ".join(f"w{i}" for i in range(30))
     with toy_server(*VLLM, limit=9) as (url, toy):
         whole, cut, long = rows_of(
-            plan(url), Rolling("r", words), choice("a", 0, words, " end it"), choice("a", 1, "x", f" {words}")
+            plan(url),
+            Rolling("r", words),
+            choice("a", 0, words, " end it"),
+            choice("a", 1, "x", f" {words}"),
         )
         ids, total = [BOS, *toy.tokens(words)], 0.0
         total += toy.expected(ids[:8], 1)[0]
@@ -106,7 +125,8 @@ def test_long_texts_are_scored_in_windows_and_contexts_are_cut() -> None:
         assert (whole.logprob, whole.n_tokens) == (pytest.approx(total), 30)
         assert (cut.status, cut.extra) == ("ok", '{"cut_tokens": 24}')
         assert long.error_type == "continuation_too_long"
-    with toy_server("tokenize", "ids", "prompt_logprobs", limit=9) as (url, _):  # nobody says which token BOS is
+    # nobody says which token BOS is
+    with toy_server("tokenize", "ids", "prompt_logprobs", limit=9) as (url, _):
         (cut,) = rows_of(plan(url), choice("a", 0, words, " end it"))
         assert (cut.status, cut.extra) == ("ok", '{"cut_tokens": 24}')
 
@@ -150,7 +170,12 @@ def test_a_bad_answer_is_asked_again(bend: str) -> None:
 @pytest.mark.parametrize(("bend", "says"), BENT)
 def test_an_answer_that_stays_bad_is_a_failure_row(bend: str, says: str) -> None:
     row = bent_row(bend, 9, retries=1)
-    assert (row.status, row.error_type, row.attempts, row.logprob) == ("error", "bad_logprobs", 2, None)
+    assert (row.status, row.error_type, row.attempts, row.logprob) == (
+        "error",
+        "bad_logprobs",
+        2,
+        None,
+    )
     assert says in (row.error_message or "")
 
 
@@ -164,7 +189,10 @@ def test_a_server_without_logprobs_is_refused_at_the_start() -> None:
     with toy_server("tokenize", "ids") as (url, _):
         said = refusal(url)
         assert "tells no log-probabilities of a prompt" in said
-        assert "echo with logprobs=1 and max_tokens=0 of a text: HTTP 400 echo is not supported with logprobs" in said
+        assert (
+            "echo with logprobs=1 and max_tokens=0 of a text: HTTP 400 echo is not supported with "
+            "logprobs" in said
+        )
         assert "prompt_logprobs=1: HTTP 200, but it has no prompt_logprobs" in said
         assert "a variant of the task that asks for texts" in said
 
@@ -249,10 +277,12 @@ def test_against_the_mock_server() -> None:
     assert [row.is_greedy for row in rows] == [False, True, False]
 
 
-# ---- chat -----------------------------------------------------------------------------------------------------
+# ---- chat ----------------------------------------------------------------------------------------
 
 
-def chat_rows(abilities: tuple[str, ...], *requests: Request, **changes: Any) -> tuple[list[Reply], Toy]:
+def chat_rows(
+    abilities: tuple[str, ...], *requests: Request, **changes: Any
+) -> tuple[list[Reply], Toy]:
     with toy_server(*abilities) as (url, toy):
         return rows_of(plan(url, "openai_chat", **changes), *requests), toy
 
@@ -276,7 +306,9 @@ def test_letters_by_a_chat_server() -> None:
 def test_blanks_are_dropped_for_all_choices_or_none() -> None:
     rows, toy = chat_rows(CHAT, choice("a", 0, "Which?", "  A"), choice("a", 1, "Which?", " B"))
     context = toy.tokens("Which?")
-    assert [row.logprob for row in rows] == [logprob(context, toy.tokens(letter)[0]) for letter in "AB"]
+    assert [row.logprob for row in rows] == [
+        logprob(context, toy.tokens(letter)[0]) for letter in "AB"
+    ]
     assert {row.extra for row in rows} == {'{"leading_blanks_dropped": true}'}
 
 
@@ -293,8 +325,8 @@ def test_what_a_chat_server_cannot_answer() -> None:
     assert [row.error_type for row in rows] == types
     said = rows[0].error_message or ""
     assert (
-        f"choice 0 (' blue sky') must be one token where the answer begins; its ids are {toy.tokens(' blue sky')}"
-        in said
+        "choice 0 (' blue sky') must be one token where the answer begins; its ids are "
+        f"{toy.tokens(' blue sky')}" in said
     )
 
 

@@ -42,7 +42,15 @@ def test_retry_after(value: str | None, expected: float | None) -> None:
 
 
 def test_back_off_doubles_with_jitter_up_to_a_cap() -> None:
-    assert [backoff_s(k, 1.0) for k in (1, 2, 3, 4, 7, 8, 1000)] == [0.5, 1.0, 2.0, 4.0, 30.0, 30.0, 30.0]
+    assert [backoff_s(k, 1.0) for k in (1, 2, 3, 4, 7, 8, 1000)] == [
+        0.5,
+        1.0,
+        2.0,
+        4.0,
+        30.0,
+        30.0,
+        30.0,
+    ]
     assert [backoff_s(k, 0.0) for k in (1, 2, 8)] == [0.25, 0.5, 15.0]
 
 
@@ -55,7 +63,13 @@ def test_the_servers_wait_is_a_floor() -> None:
 
 
 def test_which_statuses_are_worth_repeating() -> None:
-    assert [s for s in range(100, 600) if is_worth_repeating(s)] == [408, 409, 425, 429, *range(500, 600)]
+    assert [s for s in range(100, 600) if is_worth_repeating(s)] == [
+        408,
+        409,
+        425,
+        429,
+        *range(500, 600),
+    ]
 
 
 def refusal(message: str, http_status: int = 400) -> AttemptFailed:

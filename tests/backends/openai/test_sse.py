@@ -1,4 +1,6 @@
-"""The event-stream parser and the assembly of deltas: tables of streams, each cut at every byte boundary."""
+"""The event-stream parser and the assembly of deltas: tables of streams, each cut at every byte
+boundary.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from evalrun.types import Status
 
 CASES = {
     row["id"]: row
-    for row in map(json.loads, (ROOT / "tests" / "cases" / "sse.jsonl").read_text("utf-8").splitlines())
+    for row in map(
+        json.loads, (ROOT / "tests" / "cases" / "sse.jsonl").read_text("utf-8").splitlines()
+    )
 }
 
 STREAMS = {
@@ -66,7 +70,9 @@ def test_events_wherever_the_bytes_are_cut(name: str) -> None:
     assert [event.data for event in events_of([bytes([b]) for b in stream])] == expected
     for i in range(len(stream) + 1):
         for j in range(i, len(stream) + 1):
-            assert [e.data for e in events_of([stream[:i], stream[i:j], b"", stream[j:]])] == expected, (i, j)
+            assert [
+                e.data for e in events_of([stream[:i], stream[i:j], b"", stream[j:]])
+            ] == expected, (i, j)
 
 
 LINES = [
@@ -102,14 +108,23 @@ def test_plain_events_are_not_read_inside_others() -> None:
 
 
 def test_names_of_events() -> None:
-    stream = b"event: error\ndata: a\n\ndata: b\n\nevent: x\n\ndata: c\n\nevent:y\ndata: d\nevent\n\n"
-    assert events_of([stream]) == [("a", "error"), ("b", "message"), ("c", "message"), ("d", "message")]
+    stream = (
+        b"event: error\ndata: a\n\ndata: b\n\nevent: x\n\ndata: c\n\nevent:y\ndata: d\nevent\n\n"
+    )
+    assert events_of([stream]) == [
+        ("a", "error"),
+        ("b", "message"),
+        ("c", "message"),
+        ("d", "message"),
+    ]
 
 
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
-        st.sampled_from([b"data: a", b"data:b", b"data", b":c", b"event: e", b"\n", b"\r", b"\r\n", b"\xc3\xa9"])
+        st.sampled_from(
+            [b"data: a", b"data:b", b"data", b":c", b"event: e", b"\n", b"\r", b"\r\n", b"\xc3\xa9"]
+        )
     ),
     st.lists(st.integers(0, 60)),
 )
@@ -165,7 +180,13 @@ ERRORS = [
     ({"error": {"message": "slow down", "code": "429"}}, "slow down", False),
     ({"error": {"message": "too long", "code": 400}}, "too long", True),
     (
-        {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}},
+        {
+            "error": {
+                "message": "too long",
+                "type": "invalid_request_error",
+                "code": "context_length_exceeded",
+            }
+        },
         "too long",
         True,
     ),
@@ -206,7 +227,12 @@ BATCHES = [
     (DELTA * 5, "aaaaa", False),
     (DELTA * 5 + "data: [DONE]\n\n" + DELTA, "aaaaa", True),
     (DELTA * 2 + "data:\n\n" + DELTA * 2 + "data: [DONE] \n\n", "aaaa", True),
-    (DELTA * 2 + 'data: {"choices":\ndata: [{"delta": {"content": "b"}, "finish_reason": "x"}]}\n\n', "aab", True),
+    (
+        DELTA * 2
+        + 'data: {"choices":\ndata: [{"delta": {"content": "b"}, "finish_reason": "x"}]}\n\n',
+        "aab",
+        True,
+    ),
 ]
 
 

@@ -1,1 +1,4 @@
-"""HTTP to model servers: one client with retries, limits and streams. Knows nothing of log-probabilities."""
+"""HTTP to model servers: one client with retries, limits and streams.
+
+Knows nothing of log-probabilities.
+"""

@@ -73,7 +73,9 @@ class StreamReader:
         if not self.stream.n_events:
             shown = body_text(self._first) or "an empty body"
             raise AttemptFailed(
-                "no_stream", f"HTTP 200 without one event (content type {content_type}): {shown}", http_status=200
+                "no_stream",
+                f"HTTP 200 without one event (content type {content_type}): {shown}",
+                http_status=200,
             )
         self.stream.require_whole(self.n)
 
@@ -105,10 +107,14 @@ class JsonReader:
         except (ValueError, RecursionError) as fault:
             shown = body_text(body[:FIRST_BYTES]) or "an empty body"
             raise AttemptFailed(
-                "malformed", f"HTTP 200 without JSON (content type {content_type}): {shown}", http_status=200
+                "malformed",
+                f"HTTP 200 without JSON (content type {content_type}): {shown}",
+                http_status=200,
             ) from fault
         if not isinstance(found, dict):
-            raise AttemptFailed("malformed", f"the body is no JSON object: {body_text(body)[:FIRST_BYTES]}")
+            raise AttemptFailed(
+                "malformed", f"the body is no JSON object: {body_text(body)[:FIRST_BYTES]}"
+            )
         if found.get("error") or found.get("object") == "error":
             raise error_event(found.get("error") or found)
         self.found = found

@@ -1,4 +1,6 @@
-"""The HTTP client of the servers' APIs: sends calls, tries again, keeps within limits, hands rows to the sink."""
+"""The HTTP client of the servers' APIs: sends calls, tries again, keeps within limits, hands
+rows to the sink.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from evalrun.backends.openai.http.body import Reader
 from evalrun.backends.openai.http.concurrency import Endpoint, Pool
 from evalrun.backends.openai.http.event_loop import work_through
 from evalrun.backends.openai.http.rate_limit import Rate
-from evalrun.backends.openai.http.retry import AttemptFailed, Refusals, is_worth_repeating, retry_after_s, wait_s
+from evalrun.backends.openai.http.retry import (
+    AttemptFailed,
+    Refusals,
+    is_worth_repeating,
+    retry_after_s,
+    wait_s,
+)
 from evalrun.backends.openai.http.server import (
     LONGEST_ERROR_BYTES,
     ApiKey,
@@ -34,7 +42,8 @@ if TYPE_CHECKING:
 
 DRAIN_S = 1.0
 ERROR_BODY_S = 5.0
-LONGEST_BODY_BYTES = 256_000_000  # a line that never ends would fill the memory long before a time limit
+# a line that never ends would fill the memory long before a time limit
+LONGEST_BODY_BYTES = 256_000_000
 
 
 class Times:
@@ -68,7 +77,8 @@ class Call(Protocol):
 async def send_all(
     model: ModelPlan, server: Server, key: ApiKey, route: str, calls: Iterable[Call], sink: Sink
 ) -> None:
-    """Send every call to `route` ("chat/completions"), at most model.concurrency at once, taken when one is free.
+    """Send every call to `route` ("chat/completions"), at most model.concurrency at once, taken
+    when one is free.
 
     TaskFailure after 20 equal refusals in a row: what was not sent stays missing.
     """
@@ -97,18 +107,23 @@ class Client:
         self.key = key
         self.session = session
         self.sink = sink
-        self.pool = Pool([Endpoint(URL(url), model.concurrency, proxy_of(url, model.use_proxy)) for url in urls])
-        self.rate = None if model.request_rate is None else Rate(model.request_rate, model.request_burst)
+        self.pool = Pool(
+            [Endpoint(URL(url), model.concurrency, proxy_of(url, model.use_proxy)) for url in urls]
+        )
+        self.rate = (
+            None if model.request_rate is None else Rate(model.request_rate, model.request_burst)
+        )
         self.refusals = Refusals()
         self.loop = asyncio.get_running_loop()
         self.patrol = Patrol(model)
         self.is_over = False
 
     async def answer(self, call: Call) -> None:
-        """Send a call until its answer is there or it failed for good, and hand its rows to the sink.
+        """Send a call until its answer is there or it failed for good, and hand its rows to the
+        sink.
 
-        Waiting for a free place or for the rate is not part of the request's time limit. An endpoint that takes no
-        connection costs no attempt while there is another.
+        Waiting for a free place or for the rate is not part of the request's time limit. An
+        endpoint that takes no connection costs no attempt while there is another.
         """
         if self.is_over:  # the run ends: nothing more is sent while it does
             return
@@ -134,7 +149,11 @@ class Client:
                 endpoint.failed(fault.http_status, fault.is_unreachable, sent_at, self.loop.time())
             finally:
                 self.pool.give_back(endpoint)
-            if fault.is_unreachable and self.pool.has_another(endpoint) and self.loop.time() < total_at:
+            if (
+                fault.is_unreachable
+                and self.pool.has_another(endpoint)
+                and self.loop.time() < total_at
+            ):
                 n_attempts -= 1
                 continue
             wait = wait_s(n_attempts, fault.retry_after_s)
@@ -144,7 +163,8 @@ class Client:
                 break
             await asyncio.sleep(wait)
         self._deliver(rows)
-        if fault is not None and not rows:  # its rows had failed with another call: one cause is counted once
+        # its rows had failed with another call: one cause is counted once
+        if fault is not None and not rows:
             return
         if self.refusals.note(fault) and fault is not None:
             raise self._given_up(fault)
@@ -161,7 +181,13 @@ class Client:
             raise
 
     async def _attempt(
-        self, call: Call, body: bytes, n_attempts: int, total_at: float, endpoint: Endpoint, times: Times
+        self,
+        call: Call,
+        body: bytes,
+        n_attempts: int,
+        total_at: float,
+        endpoint: Endpoint,
+        times: Times,
     ) -> list[Reply]:
         """Send the body once. AttemptFailed where no whole answer comes."""
         import aiohttp
@@ -192,7 +218,12 @@ class Client:
         return list(call.answers(reader, n_attempts, times))
 
     async def _read(
-        self, response: aiohttp.ClientResponse, reader: Reader, watch: Watch, times: Times, endpoint: Endpoint
+        self,
+        response: aiohttp.ClientResponse,
+        reader: Reader,
+        watch: Watch,
+        times: Times,
+        endpoint: Endpoint,
     ) -> None:
         content = response.content
         n_bytes = 0
@@ -201,7 +232,9 @@ class Client:
             n_bytes += len(chunk)
             if n_bytes > LONGEST_BODY_BYTES:
                 raise AttemptFailed(
-                    "too_long", f"the answer is longer than {LONGEST_BODY_BYTES:,} bytes", is_final=True
+                    "too_long",
+                    f"the answer is longer than {LONGEST_BODY_BYTES:,} bytes",
+                    is_final=True,
                 )
             reader.feed(chunk)
             if not watch.has_token and reader.has_token:
@@ -237,7 +270,9 @@ class Client:
         message, ended_s = self.key.hidden(message), time.time()
         rows = []
         for base in call.bases(n_attempts):
-            base = replace(base, http_status=fault.http_status, started_s=times.started_s, ended_s=ended_s)
+            base = replace(
+                base, http_status=fault.http_status, started_s=times.started_s, ended_s=ended_s
+            )
             rows.append(failed(base, fault.status, fault.error_type, message))
         return rows
 
@@ -264,7 +299,10 @@ class Client:
         message = self.key.hidden(visible(fault.message))
         text = f"{self.refusals.count} requests in a row failed in the same way{status}: {message}"
         if fault.http_status == 404 and self.server.served:
-            text += f" The server lists: {', '.join(visible(name) for name in self.server.served[:20])}."
+            text += (
+                " The server lists: "
+                f"{', '.join(visible(name) for name in self.server.served[:20])}."
+            )
         return TaskFailure(f"{text} The remaining requests were not sent; --resume asks for them.")
 
 
@@ -282,7 +320,12 @@ async def _refused(response: aiohttp.ClientResponse) -> AttemptFailed:
     is_final = not is_worth_repeating(status)
     wait = retry_after_s(response.headers.get("Retry-After"), time.time())
     return AttemptFailed(
-        "http", message, http_status=status, is_final=is_final, is_refusal=is_final, retry_after_s=wait
+        "http",
+        message,
+        http_status=status,
+        is_final=is_final,
+        is_refusal=is_final,
+        retry_after_s=wait,
     )
 
 
@@ -290,7 +333,10 @@ def _disconnected(fault: BaseException, is_open: bool, is_unreachable: bool) -> 
     """A connection fault: before the headers a lost request, after them a cut stream."""
     if is_open:
         return AttemptFailed(
-            "incomplete", f"the stream was cut: {problem_text(fault)}", status=Status.INCOMPLETE, http_status=200
+            "incomplete",
+            f"the stream was cut: {problem_text(fault)}",
+            status=Status.INCOMPLETE,
+            http_status=200,
         )
     kind = "unreachable" if is_unreachable else "connection"
     return AttemptFailed(kind, f"{problem_text(fault)}", is_refusal=is_unreachable)

@@ -1,4 +1,6 @@
-"""How many requests a server may have in flight: more while it keeps up, half when it says that it is busy."""
+"""How many requests a server may have in flight: more while it keeps up, half when it says that
+it is busy.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
 FIRST_LIMIT = 32
 OPENING = (
-    8  # factor after a round of answers that began well, until the server says for the first time that it is busy
+    # factor after a round of answers that began well, until the server says for the first time that
+    # it is busy
+    8
 )
 ROUNDS_TO_FULL = 16  # after that: rounds of answers from nothing to the bound
 BUSY = frozenset({429, 503})
@@ -25,7 +29,9 @@ LONGEST_AVOIDED_S = 60.0
 
 
 class Endpoint:
-    """One address of the model. limit: requests allowed in flight now, 1 to `most`. Times are the loop's clock."""
+    """One address of the model. limit: requests allowed in flight now, 1 to `most`. Times are
+    the loop's clock.
+    """
 
     __slots__ = (
         "_avoided_s",
@@ -61,7 +67,10 @@ class Endpoint:
         self._typical_s = 0.0
 
     def began(self, wait_s: float) -> None:
-        """An answer began `wait_s` seconds after its request was sent. After a round of them the limit grows."""
+        """An answer began `wait_s` seconds after its request was sent.
+
+        After a round of them the limit grows.
+        """
         self._avoided_s = AVOIDED_S
         if self._best_s is None:
             self._best_s = self._typical_s = wait_s
@@ -76,11 +85,18 @@ class Endpoint:
         self._n_well += 1
         if self._n_well >= self.limit:
             step = max(1, self.most // ROUNDS_TO_FULL)
-            self.limit = min(self.limit * OPENING if self._is_opening else self.limit + step, self.most)
+            self.limit = min(
+                self.limit * OPENING if self._is_opening else self.limit + step, self.most
+            )
             self._n_well = 0
 
-    def failed(self, http_status: int | None, is_unreachable: bool, sent_at: float, now: float) -> None:
-        """An attempt that was sent at `sent_at` failed. Many refusals of one burst halve the limit once."""
+    def failed(
+        self, http_status: int | None, is_unreachable: bool, sent_at: float, now: float
+    ) -> None:
+        """An attempt that was sent at `sent_at` failed.
+
+        Many refusals of one burst halve the limit once.
+        """
         if is_unreachable:
             self.avoided_until = now + self._avoided_s
             self._avoided_s = min(2 * self._avoided_s, LONGEST_AVOIDED_S)
@@ -93,14 +109,19 @@ class Endpoint:
 
 
 class Pool:
-    """The endpoints of one model. A request takes the one with the fewest in flight and gives it back."""
+    """The endpoints of one model.
+
+    A request takes the one with the fewest in flight and gives it back.
+    """
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self.endpoints = tuple(endpoints)
         self._waiting: deque[asyncio.Future[Endpoint]] = deque()
 
     async def take(self, rather_not: Endpoint | None = None) -> Endpoint:
-        """An endpoint with a free place, as soon as there is one; another than `rather_not` where one is free."""
+        """An endpoint with a free place, as soon as there is one; another than `rather_not`
+        where one is free.
+        """
         endpoint = None if self._waiting else self._free(rather_not)
         if endpoint is not None:
             endpoint.in_flight += 1

@@ -1,4 +1,6 @@
-"""Finding the servers behind a plan before anything is asked: reachability, root, model name, version."""
+"""Finding the servers behind a plan before anything is asked: reachability, root, model name,
+version.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ PROBE_TIMEOUT_S = 30.0
 async def find_servers(model: ModelPlan, key: ApiKey, route: str) -> Server:
     """The server at model.base_url, with those at model.replicas; all must serve the same model.
 
-    route: where completions are asked, below the root. Fault naming the URL and everything that was tried.
+    Args:
+        route: where completions are asked, below the root.
+
+    Fault naming the URL and everything that was tried.
     """
     first = await Probe(model, key, route, model.base_url).find()
     others = []
@@ -43,16 +48,17 @@ async def find_servers(model: ModelPlan, key: ApiKey, route: str) -> Server:
             wrong, listed = (other.url, other.served) if not is_named else (first.url, first.served)
             names = ", ".join(visible(name) for name in listed[:20]) or "another"
             raise Fault(
-                f"All addresses of model {model.name!r} must serve the same model: {first.model!r} is not served at "
-                f"{visible(wrong)}, which lists {names}. Correct model.path, or leave that address out of "
-                "model.base_url and model.replicas."
+                f"All addresses of model {model.name!r} must serve the same model: {first.model!r} "
+                f"is not served at {visible(wrong)}, which lists {names}. Correct model.path, or "
+                "leave that address out of model.base_url and model.replicas."
             )
         others.append(other.url)
         versions.add(other.version)
     urls = (first.url, *others)
     if len(set(urls)) < len(urls):
         raise Fault(
-            f"model.replicas names an address twice: {', '.join(visible(url) for url in urls)}. Say each once."
+            f"model.replicas names an address twice: {', '.join(visible(url) for url in urls)}. "
+            "Say each once."
         )
     version = ", ".join(sorted(v for v in versions if v is not None)) or None
     return replace(first, others=tuple(others), version=version)
@@ -85,7 +91,11 @@ class _Answer:
 
 @dataclass
 class Probe:
-    """Finds one server. where: the configuration key that its address stands in."""
+    """Finds one server.
+
+    Attributes:
+        where: the configuration key that its address stands in.
+    """
 
     model: ModelPlan
     key: ApiKey
@@ -101,7 +111,9 @@ class Probe:
             for root in roots:
                 listing = await self._get(session, f"{root}/models")
                 if listing.status == 200 and (served := _names(listing.json())) is not None:
-                    return Server(root, self._name(root, served), served, await self._version(session, root))
+                    return Server(
+                        root, self._name(root, served), served, await self._version(session, root)
+                    )
                 if listing.status not in (200, 404, 405):
                     raise self._unreachable(listing)
             if self.model.path:  # a server need not list its models; it must have the route
@@ -117,18 +129,25 @@ class Probe:
             return served[0]
         if not served:
             raise Fault(
-                f"{root}/models lists no model, and model.path is not set. Name the model by model.path=NAME."
+                f"{root}/models lists no model, and model.path is not set. Name the model by "
+                "model.path=NAME."
             )
-        names = ", ".join(visible(name) for name in served[:40]) + (", ..." if len(served) > 40 else "")
+        names = ", ".join(visible(name) for name in served[:40]) + (
+            ", ..." if len(served) > 40 else ""
+        )
         raise Fault(
-            f"{root}/models lists {len(served)} models, and model.path does not say which one to ask. "
-            f"Set model.path to one of: {names}."
+            f"{root}/models lists {len(served)} models, and model.path does not say which one to "
+            f"ask. Set model.path to one of: {names}."
         )
 
     def _unreachable(self, answer: _Answer | None) -> Fault:
         tried = self.key.hidden(visible("; ".join(self.tried)))
         if answer is not None and answer.status in (401, 403):
-            named = f"model.api_key_env={self.key.name}" if self.key.name else "model.api_key_env, which is not set"
+            named = (
+                f"model.api_key_env={self.key.name}"
+                if self.key.name
+                else "model.api_key_env, which is not set"
+            )
             way_out = f"The server refuses the key: check {named}."
         elif answer is not None and answer.status:
             way_out = "The server is there but does not answer as it should: see its log."
@@ -136,12 +155,17 @@ class Probe:
             way_out = "Start the server, or check host and port."
         elif self.model.path:
             way_out = (
-                f"No root has the route {self.route}: check the path of the URL, and that the server speaks the "
-                "OpenAI API."
+                f"No root has the route {self.route}: check the path of the URL, and that the "
+                "server speaks the OpenAI API."
             )
         else:
-            way_out = "No root lists models: check the path of the URL, or name the model by model.path=NAME."
-        return Fault(f"No server at {self.where}={visible(self.base_url or '')!r}. Tried {tried}. {way_out}")
+            way_out = (
+                "No root lists models: check the path of the URL, or name the model by "
+                "model.path=NAME."
+            )
+        return Fault(
+            f"No server at {self.where}={visible(self.base_url or '')!r}. Tried {tried}. {way_out}"
+        )
 
     async def _get(self, session: aiohttp.ClientSession, url: str) -> _Answer:
         """GET with a few repeats where the server says that it will be there in a while."""
@@ -166,7 +190,11 @@ class Probe:
             async with (
                 asyncio.timeout(limit_s),
                 session.request(
-                    method, url, data=body, allow_redirects=False, proxy=proxy_of(url, self.model.use_proxy)
+                    method,
+                    url,
+                    data=body,
+                    allow_redirects=False,
+                    proxy=proxy_of(url, self.model.use_proxy),
                 ) as response,
             ):
                 content = await read_up_to(response, 4_000_000)
@@ -174,12 +202,17 @@ class Probe:
                 return _Answer(url, response.status, content, retry_after_s=wait)
         except TimeoutError:
             connect_s = min(self.model.connect_timeout_s, limit_s)
-            return _Answer(url, problem=f"no answer in time (connect limit {connect_s:g} s, {limit_s:g} s in all)")
+            return _Answer(
+                url,
+                problem=f"no answer in time (connect limit {connect_s:g} s, {limit_s:g} s in all)",
+            )
         except (aiohttp.ClientError, OSError, ValueError) as fault:
             return _Answer(url, problem=problem_text(fault))
 
     async def _has_route(self, session: aiohttp.ClientSession, root: str) -> bool:
-        """True where POST of an empty body to the route is refused for its content, not for its address."""
+        """True where POST of an empty body to the route is refused for its content, not for its
+        address.
+        """
         answer = await self._send(session, "POST", f"{root}/{self.route}")
         self.tried.append(answer.said.replace("GET", "POST", 1))
         if answer.status in (401, 403):

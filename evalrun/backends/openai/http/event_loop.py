@@ -1,4 +1,6 @@
-"""An event loop inside a synchronous run: bounded workers over a lazy stream of jobs, and signals that end it."""
+"""An event loop inside a synchronous run: bounded workers over a lazy stream of jobs, and
+signals that end it.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,23 @@ T = TypeVar("T")
 
 
 class _Carried(Exception):
-    """Brings KeyboardInterrupt or SystemExit through the loop, which would end in disorder if it saw them."""
+    """Brings KeyboardInterrupt or SystemExit through the loop, which would end in disorder if it
+    saw them.
+    """
 
     def __init__(self, stop: BaseException) -> None:
         super().__init__(str(stop))
         self.stop = stop
 
 
-async def work_through(jobs: Iterable[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
+async def work_through(
+    jobs: Iterable[T], work: Callable[[T], Awaitable[None]], concurrency: int
+) -> None:
     """Run `work` on every job, at most `concurrency` at once.
 
-    A job is taken from `jobs` when a worker is free for it and never earlier, so memory does not grow with their
-    number. The first exception, of a job or of `jobs` itself, cancels what is in flight and is raised.
+    A job is taken from `jobs` when a worker is free for it and never earlier, so memory does not
+    grow with their number. The first exception, of a job or of `jobs` itself, cancels what is in
+    flight and is raised.
     """
     source = iter(jobs)
     n_workers = 1
@@ -54,9 +61,9 @@ async def work_through(jobs: Iterable[T], work: Callable[[T], Awaitable[None]], 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` in an event loop of its own.
 
-    What a Python signal handler raises (KeyboardInterrupt, Stopped) is kept, `main` is cancelled and cleaned up,
-    and then it is raised; raised inside a callback of the loop it would be logged and lost. A second signal
-    whose handler raises ends the loop where it stands.
+    What a Python signal handler raises (KeyboardInterrupt, Stopped) is kept, `main` is cancelled
+    and cleaned up, and then it is raised; raised inside a callback of the loop it would be logged
+    and lost. A second signal whose handler raises ends the loop where it stands.
     """
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
@@ -84,7 +91,9 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 def _signals_caught(
     loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], caught: list[BaseException]
 ) -> Iterator[None]:
-    """Within the block, what the handlers of SIGINT and SIGTERM raise goes to `caught` and cancels `task`."""
+    """Within the block, what the handlers of SIGINT and SIGTERM raise goes to `caught` and
+    cancels `task`.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

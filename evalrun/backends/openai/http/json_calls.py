@@ -1,4 +1,7 @@
-"""Questions to a server whose answers are no rows: probes, tokens. Sent by the client with its limits and retries."""
+"""Questions to a server whose answers are no rows: probes, tokens.
+
+Sent by the client with its limits and retries.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ class Question:
 
 
 class Asker:
-    """Asks questions at one route. is_root: the route lies at the server's root and not below /v1."""
+    """Asks questions at one route. is_root: the route lies at the server's root and not below
+    /v1.
+    """
 
     def __init__(
         self,
@@ -68,7 +73,9 @@ class Asker:
         self._failures: dict[str, Reply] = {}
         self._client = Client(model, server, key, route, session, self._fail)
 
-    async def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any] | Reply]:
+    async def ask(
+        self, questions: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, dict[str, Any] | Reply]:
         """The answer to every question, or the failure row that says why there is none.
 
         TaskFailure after 20 equal refusals in a row.

@@ -6,9 +6,11 @@ import asyncio
 
 
 class Rate:
-    """At most `per_s` requests a second in the long run, up to `burst` of them at once after a pause.
+    """At most `per_s` requests a second in the long run, up to `burst` of them at once after a
+    pause.
 
-    Who takes a token reserves its moment and sleeps until then, so a late wake-up is not lost time for the next.
+    Who takes a token reserves its moment and sleeps until then, so a late wake-up is not lost time
+    for the next.
     """
 
     __slots__ = ("_gap_s", "_next_at", "_slack_s")

@@ -21,8 +21,9 @@ _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 class AttemptFailed(Exception):
     """One attempt that brought no answer.
 
-    error_type and message go into the row if it was the last attempt. is_final: another attempt cannot help.
-    is_refusal: the same may be expected of every further request. retry_after_s: the server's own wait.
+    error_type and message go into the row if it was the last attempt. is_final: another attempt
+    cannot help. is_refusal: the same may be expected of every further request. retry_after_s: the
+    server's own wait.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class AttemptFailed(Exception):
     def cause(self) -> tuple[str, int | None, str]:
         """What makes two refusals the same one.
 
-        401, 403 and 404 are one cause whatever the server writes, and so are connections that do not come about.
+        401, 403 and 404 are one cause whatever the server writes, and so are connections that do
+        not come about.
         """
         is_one = self.is_unreachable or self.http_status in _NO_BODY_MATTERS
         return self.error_type, self.http_status, "" if is_one else self.message
@@ -86,7 +88,8 @@ def is_worth_repeating(http_status: int) -> bool:
 def retry_after_s(value: str | None, now_s: float) -> float | None:
     """Seconds to wait by a Retry-After header (RFC 9110, 10.2.3: seconds or a date), or None.
 
-    None where the header is absent or malformed, or names no moment after `now_s` (seconds since the epoch).
+    None where the header is absent or malformed, or names no moment after `now_s` (seconds since
+    the epoch).
     """
     if value is None:
         return None
@@ -109,11 +112,16 @@ def backoff_s(n_failed: int, draw: float) -> float:
 
     min(30, 0.5 * 2^(n_failed - 1)) times a factor in [0.5, 1], where `draw` lies in [0, 1].
     """
-    return float(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(n_failed - 1, 20)) * (0.5 + 0.5 * draw))
+    return float(
+        min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(n_failed - 1, 20)) * (0.5 + 0.5 * draw)
+    )
 
 
 def wait_s(n_failed: int, server_s: float | None, draw: float | None = None) -> float:
-    """Seconds before the next attempt. The server's wait is a floor; up to a tenth of it comes on top."""
+    """Seconds before the next attempt.
+
+    The server's wait is a floor; up to a tenth of it comes on top.
+    """
     draw = random.random() if draw is None else draw
     wait = backoff_s(n_failed, draw)
     return wait if server_s is None else max(wait, server_s * (1 + 0.1 * draw))

@@ -22,7 +22,10 @@ VERSIONED = re.compile(r"/v[0-9]+[a-z0-9]*$")
 
 
 class ApiKey:
-    """A key from the environment. It shows itself only in `header`, never in a repr, a pickle or an error."""
+    """A key from the environment.
+
+    It shows itself only in `header`, never in a repr, a pickle or an error.
+    """
 
     __slots__ = ("_key", "name")
 
@@ -34,13 +37,14 @@ class ApiKey:
         self._key = os.environ.get(name, "").strip()
         if not self._key:
             raise Fault(
-                f"The environment variable {visible(name)!r}, named by model.api_key_env for {where}, is not set or "
-                "empty. Export it, or leave model.api_key_env out where the server wants no key."
+                f"The environment variable {visible(name)!r}, named by model.api_key_env for "
+                f"{where}, is not set or empty. Export it, or leave model.api_key_env out where "
+                "the server wants no key."
             )
         if not (self._key.isascii() and self._key.isprintable()):
             raise Fault(
-                f"The value of the environment variable {visible(name)!r} is no API key: it holds characters "
-                "that no HTTP header can carry."
+                f"The value of the environment variable {visible(name)!r} is no API key: it holds "
+                "characters that no HTTP header can carry."
             )
 
     @property
@@ -61,9 +65,12 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that answered. url: the API's root (ends in no slash). served: what /models lists.
+    """A server that answered.
 
-    others: the roots of further servers of the same model.
+    Attributes:
+        url: the API's root (ends in no slash).
+        served: what /models lists.
+        others: the roots of further servers of the same model.
     """
 
     url: str
@@ -79,11 +86,18 @@ class Server:
 
 
 def api_roots(base_url: str | None, key: str = "model.base_url") -> tuple[str, ...]:
-    """The roots that `base_url` may mean, likeliest first; with or without /v1, slash or the route of a completion.
+    """The roots that `base_url` may mean, likeliest first; with or without /v1, slash or the route
+    of a completion.
 
-    key: the configuration key that it stands in. Fault where it is no http(s) URL with a host, or holds credentials.
+    Args:
+        key: the configuration key that it stands in.
+
+    Fault where it is no http(s) URL with a host, or holds credentials.
     """
-    allowed = f"Allowed: http://HOST:PORT or https://HOST, with or without /v1, e.g. {key}=http://127.0.0.1:8000"
+    allowed = (
+        "Allowed: http://HOST:PORT or https://HOST, with or without /v1, e.g. "
+        f"{key}=http://127.0.0.1:8000"
+    )
     if not base_url:
         raise Fault(f"{key} is not set, and a model behind a server needs one. {allowed}.")
     try:
@@ -101,27 +115,41 @@ def api_roots(base_url: str | None, key: str = "model.base_url") -> tuple[str, .
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Fault(f"{key}={visible(base_url)!r} is no http(s) URL with a host. {allowed}.")
     if parts.query or parts.fragment:
-        raise Fault(f"{key}={visible(base_url)!r} has a query or fragment, which a root cannot have. {allowed}.")
+        raise Fault(
+            f"{key}={visible(base_url)!r} has a query or fragment, which a root cannot have. "
+            f"{allowed}."
+        )
     path = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/chat").rstrip("/")
     paths = (path,) if VERSIONED.search(path) else (f"{path}/v1", path)
     return tuple(urlunsplit((parts.scheme, parts.netloc, p, "", "")) for p in paths)
 
 
 def new_session(key: ApiKey, connect_timeout_s: float) -> aiohttp.ClientSession:
-    """A session for one event loop: nothing from the environment, no cookies, no limit on connections."""
+    """A session for one event loop: nothing from the environment, no cookies, no limit on
+    connections.
+    """
     import aiohttp
 
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
-        timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout_s, sock_connect=connect_timeout_s),
-        headers={"Content-Type": "application/json", "Accept": "text/event-stream, application/json", **key.header},
+        timeout=aiohttp.ClientTimeout(
+            total=None, connect=connect_timeout_s, sock_connect=connect_timeout_s
+        ),
+        headers={
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream, application/json",
+            **key.header,
+        },
         cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,  # it would also read ~/.netrc, whose credentials would take the place of the key
+        # it would also read ~/.netrc, whose credentials would take the place of the key
+        trust_env=False,
     )
 
 
 def proxy_of(url: str, use_proxy: bool) -> str | None:
-    """The proxy that the environment names for `url` (http_proxy, https_proxy, no_proxy), where one is wanted."""
+    """The proxy that the environment names for `url` (http_proxy, https_proxy, no_proxy), where
+    one is wanted.
+    """
     if not use_proxy:
         return None
     parts = urlsplit(url)
@@ -156,5 +184,10 @@ def body_text(body: bytes) -> str:
 def problem_text(fault: BaseException) -> str:
     """A connection fault in words: the operating system's where it has some."""
     inner = getattr(fault, "os_error", None) or fault
-    text = getattr(inner, "strerror", None) or getattr(inner, "message", None) or str(inner) or type(inner).__name__
+    text = (
+        getattr(inner, "strerror", None)
+        or getattr(inner, "message", None)
+        or str(inner)
+        or type(inner).__name__
+    )
     return str(text)

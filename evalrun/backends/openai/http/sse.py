@@ -1,4 +1,6 @@
-"""Server-sent events by the standard (WHATWG HTML, 9.2.6 "Interpreting an event stream"), fed bytes as they come."""
+"""Server-sent events by the standard (WHATWG HTML, 9.2.6 "Interpreting an event stream"), fed
+bytes as they come.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,17 @@ class Event(NamedTuple):
 class EventParser:
     """Bytes in, events out; where the bytes are cut makes no difference.
 
-    Lines end in LF, CR or CRLF and in nothing else (U+2028 and U+0085 are text). Lines that begin with a colon
-    are comments; `id` and `retry` are read and dropped, since a broken stream is never taken up again. Bytes
-    that are not UTF-8 become U+FFFD. An event without its blank line is not dispatched.
+    Lines end in LF, CR or CRLF and in nothing else (U+2028 and U+0085 are text). Lines that begin
+    with a colon are comments; `id` and `retry` are read and dropped, since a broken stream is never
+    taken up again. Bytes that are not UTF-8 become U+FFFD. An event without its blank line is not
+    dispatched.
     """
 
     __slots__ = ("_at_start", "_data", "_ended_in_cr", "_name", "_tail")
 
     def __init__(self) -> None:
-        self._tail: list[bytes] = []  # the pieces of a line whose end has not come: joined once, however long
+        # the pieces of a line whose end has not come: joined once, however long
+        self._tail: list[bytes] = []
         self._data: list[bytes] = []
         self._name = ""
         self._at_start = True
@@ -62,11 +66,19 @@ class EventParser:
         return events
 
     def lines_of(self, chunk: bytes) -> list[bytes] | None:
-        """The data of `chunk` where it is whole unnamed events of one line each, which is what servers send.
+        """The data of `chunk` where it is whole unnamed events of one line each, which is what
+        servers send.
 
-        None, and nothing is taken, where it is anything else or the middle of an event; then `feed` it.
+        None, and nothing is taken, where it is anything else or the middle of an event; then `feed`
+        it.
         """
-        if not chunk.startswith(b"data: ") or not chunk.endswith(b"\n\n") or self._tail or self._data or self._name:
+        if (
+            not chunk.startswith(b"data: ")
+            or not chunk.endswith(b"\n\n")
+            or self._tail
+            or self._data
+            or self._name
+        ):
             return None
         lines = chunk[6:-2].split(b"\n\ndata: ")
         if chunk.count(b"\n") != 2 * len(lines) or b"\r" in chunk:
@@ -103,7 +115,9 @@ class EventParser:
 
 
 def _plain_events(chunk: bytes) -> tuple[list[Event], bytes]:
-    """The leading events of one data line each, which is what servers send, and the bytes after them."""
+    """The leading events of one data line each, which is what servers send, and the bytes after
+    them.
+    """
     events: list[Event] = []
     start = 0
     while chunk.startswith(b"data: ", start):

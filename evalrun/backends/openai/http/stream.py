@@ -11,7 +11,15 @@ from evalrun.backends.openai.http.retry import AttemptFailed, is_worth_repeating
 from evalrun.backends.openai.http.sse import Event
 from evalrun.types import Status
 
-_PERMANENT = ("invalid_request", "badrequest", "bad_request", "authentication", "permission", "notfound", "not_found")
+_PERMANENT = (
+    "invalid_request",
+    "badrequest",
+    "bad_request",
+    "authentication",
+    "permission",
+    "notfound",
+    "not_found",
+)
 
 
 @dataclass(slots=True)
@@ -54,9 +62,11 @@ class AnswerStream(ABC):
             self.take(event)
 
     def take_lines(self, lines: list[bytes]) -> bool:
-        """Take in the data of unnamed events of one line each, decoded together, which is cheaper than one by one.
+        """Take in the data of unnamed events of one line each, decoded together, which is cheaper
+        than one by one.
 
-        False, and nothing is taken, where they are not all JSON objects (and perhaps [DONE] at the end).
+        False, and nothing is taken, where they are not all JSON objects (and perhaps [DONE] at the
+        end).
         """
         if self.is_done:
             return False
@@ -90,11 +100,15 @@ class AnswerStream(ABC):
         except (ValueError, RecursionError) as fault:  # the latter: nested a thousand deep
             if event.name == "error":
                 raise error_event(data) from fault
-            raise AttemptFailed("malformed", f"a data line of the stream is not JSON: {data[:300]}") from fault
+            raise AttemptFailed(
+                "malformed", f"a data line of the stream is not JSON: {data[:300]}"
+            ) from fault
         if event.name == "error":
             raise error_event(chunk.get("error", chunk) if isinstance(chunk, dict) else chunk)
         if not isinstance(chunk, dict):
-            raise AttemptFailed("malformed", f"a data line of the stream is not a JSON object: {data[:300]}")
+            raise AttemptFailed(
+                "malformed", f"a data line of the stream is not a JSON object: {data[:300]}"
+            )
         self._take_chunk(chunk)
 
     def _take_chunk(self, chunk: dict[str, Any]) -> None:
@@ -114,20 +128,29 @@ class AnswerStream(ABC):
                 self._take_text(choice, part)
                 if part.get("finish_reason"):
                     choice.finish_reason = str(part["finish_reason"])
-        except (AttributeError, TypeError) as fault:  # a list, an object or an index that is something else
+        except (
+            AttributeError,
+            TypeError,
+        ) as fault:  # a list, an object or an index that is something else
             shown = f"{chunk.get('choices')!r:.300}"
-            raise AttemptFailed("malformed", f"the choices of an event are not JSON objects: {shown}") from fault
+            raise AttemptFailed(
+                "malformed", f"the choices of an event are not JSON objects: {shown}"
+            ) from fault
 
     @abstractmethod
     def _take_text(self, choice: Choice, part: dict[str, Any]) -> None:
         """Add what a part of an event brings to its choice."""
 
     def is_complete(self, index: int = 0) -> bool:
-        """True where answer `index` has come whole: it has a finish_reason, or [DONE] came after content."""
+        """True where answer `index` has come whole: it has a finish_reason, or [DONE] came after
+        content.
+        """
         choice = self.choices.get(index)
         if choice is None:
             return False
-        return choice.finish_reason is not None or (self.is_done and any(choice.content + choice.thought))
+        return choice.finish_reason is not None or (
+            self.is_done and any(choice.content + choice.thought)
+        )
 
     def require_complete(self, index: int = 0) -> Choice:
         """Answer `index`. AttemptFailed where it has not come whole."""
@@ -137,7 +160,8 @@ class AnswerStream(ABC):
         how = "said [DONE]" if self.is_done else "ended"
         raise AttemptFailed(
             "incomplete",
-            f"the stream {how} after {self.n_events} events and {n_chars} characters, without a finish_reason",
+            f"the stream {how} after {self.n_events} events and {n_chars} characters, without a "
+            "finish_reason",
             status=Status.INCOMPLETE,
         )
 
@@ -146,7 +170,9 @@ class AnswerStream(ABC):
         return len(self.choices) == n and all(map(self.is_complete, range(n)))
 
     def require_whole(self, n: int) -> None:
-        """AttemptFailed where an answer of 0 to n - 1 is missing or not whole, or where there are others."""
+        """AttemptFailed where an answer of 0 to n - 1 is missing or not whole, or where there
+        are others.
+        """
         if self.is_whole(n):
             return
         if not self.choices or (n == 1 and set(self.choices) == {0}):
@@ -156,8 +182,8 @@ class AnswerStream(ABC):
         if is_said and all(map(self.is_complete, got)):  # a broken stream would say so otherwise
             raise AttemptFailed(
                 "wrong_n",
-                f"{n} choices were asked for in one request, and the server sent {_listed(got)}. Where it does not "
-                "know n, leave model.n_per_request at 1.",
+                f"{n} choices were asked for in one request, and the server sent {_listed(got)}. "
+                "Where it does not know n, leave model.n_per_request at 1.",
                 http_status=200,
                 is_final=True,
                 is_refusal=True,
@@ -165,8 +191,8 @@ class AnswerStream(ABC):
         open_ones = [index for index in range(n) if not self.is_complete(index)]
         raise AttemptFailed(
             "incomplete",
-            f"the stream ended after {self.n_events} events; of {n} choices those without a finish_reason are "
-            f"{_listed(open_ones)}",
+            f"the stream ended after {self.n_events} events; of {n} choices those without a "
+            f"finish_reason are {_listed(open_ones)}",
             status=Status.INCOMPLETE,
         )
 
@@ -210,7 +236,9 @@ def _listed(indices: list[int]) -> str:
 
 
 def whole(parts: list[str]) -> str:
-    """The parts as one text: surrogate pairs cut between two parts are joined, a lone half becomes U+FFFD."""
+    """The parts as one text: surrogate pairs cut between two parts are joined, a lone half
+    becomes U+FFFD.
+    """
     text = "".join(parts)
     try:
         text.encode()
@@ -220,9 +248,13 @@ def whole(parts: list[str]) -> str:
 
 
 def error_text(error: Any) -> str:
-    """The message inside an error object of any of the usual shapes; the JSON itself where there is none."""
+    """The message inside an error object of any of the usual shapes; the JSON itself where there
+    is none.
+    """
     while isinstance(error, dict):
-        inner = next((error[key] for key in ("message", "error", "detail", "msg") if error.get(key)), None)
+        inner = next(
+            (error[key] for key in ("message", "error", "detail", "msg") if error.get(key)), None
+        )
         if inner is None:
             break
         error = inner
@@ -244,4 +276,6 @@ def error_event(error: Any) -> AttemptFailed:
     else:
         kind = str(error.get("type") or "").lower() if isinstance(error, dict) else ""
         is_final = any(word in kind for word in _PERMANENT)
-    return AttemptFailed("error_event", error_text(error), http_status=200, is_final=is_final, is_refusal=is_final)
+    return AttemptFailed(
+        "error_event", error_text(error), http_status=200, is_final=is_final, is_refusal=is_final
+    )

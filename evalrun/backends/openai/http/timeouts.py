@@ -57,9 +57,10 @@ class Patrol:
 class Watch:
     """Ends the block with TimeoutError when a limit passes; `expired` then names it.
 
-    first_token: from the start of the attempt until the first text. idle: silence after the headers; before the
-    first text it counts only while the whole server is silent, since a request may stand in the server's queue.
-    total: the moment until which the request, with all its attempts, must be done.
+    first_token: from the start of the attempt until the first text. idle: silence after the
+    headers; before the first text it counts only while the whole server is silent, since a request
+    may stand in the server's queue. total: the moment until which the request, with all its
+    attempts, must be done.
     """
 
     __slots__ = (
@@ -116,12 +117,16 @@ class Watch:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._patrol.drop(self)
         task, self._task = self._task, None
         if self.expired is None or task is None:
             return
-        is_ours = task.uncancel() <= self._n_cancels  # else somebody else has cancelled the task besides
+        # else somebody else has cancelled the task besides
+        is_ours = task.uncancel() <= self._n_cancels
         if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise TimeoutError from fault

@@ -1,1 +1,3 @@
-"""Log-likelihoods from servers: which calls to send, and how to read log-probabilities out of their answers."""
+"""Log-likelihoods from servers: which calls to send, and how to read log-probabilities out of
+their answers.
+"""

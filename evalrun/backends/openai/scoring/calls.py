@@ -15,7 +15,13 @@ from evalrun.backends.openai.http.body import JsonReader, Reader
 from evalrun.backends.openai.http.client import Call, Client, Times
 from evalrun.backends.openai.http.event_loop import work_through
 from evalrun.backends.openai.scoring import responses as reading
-from evalrun.backends.openai.scoring.token_tree import Node, Prefix, contexts_of, is_cheaper, nodes_of
+from evalrun.backends.openai.scoring.token_tree import (
+    Node,
+    Prefix,
+    contexts_of,
+    is_cheaper,
+    nodes_of,
+)
 from evalrun.types import Reply
 
 MOST_TOKEN_IDS = 100  # of one request; vLLM takes 128
@@ -27,9 +33,12 @@ Found: TypeAlias = Mapping[str, Any]
 class Way:
     """How a server tells log-probabilities of a prompt.
 
-    kind: prompt_logprobs (vLLM), echo (echo and logprobs of a prompt of token ids) or text (the same of a text).
-    n_generated: how many tokens must be generated with it. has_token_ids: whether it takes logprob_token_ids.
-    block_size: tokens of a block of its prefix cache; None where it has none, or does not say.
+    Attributes:
+        kind: prompt_logprobs (vLLM), echo (echo and logprobs of a prompt of token ids) or text (the
+            same of a text).
+        n_generated: how many tokens must be generated with it.
+        has_token_ids: whether it takes logprob_token_ids.
+        block_size: tokens of a block of its prefix cache; None where it has none, or does not say.
     """
 
     kind: str
@@ -40,7 +49,11 @@ class Way:
     def fields(self, prompt: Any) -> dict[str, Any]:
         """The fields of the body."""
         asked: dict[str, Any] = {"prompt": prompt, "max_tokens": self.n_generated, "temperature": 0}
-        return asked | ({"prompt_logprobs": 1} if self.kind == "prompt_logprobs" else {"echo": True, "logprobs": 1})
+        return asked | (
+            {"prompt_logprobs": 1}
+            if self.kind == "prompt_logprobs"
+            else {"echo": True, "logprobs": 1}
+        )
 
     def read(self, found: Found, span: Span) -> Score:
         """The score of a span of token ids. AttemptFailed where the answer does not hold it."""
@@ -52,7 +65,8 @@ class Way:
 def token_fields(ids: Iterable[int]) -> dict[str, Any]:
     """Fields of a completion that ask for the log-probabilities of `ids` as the next token (vLLM).
 
-    The token drawn at temperature 0 is the likeliest only where no penalty of the server's defaults changes it.
+    The token drawn at temperature 0 is the likeliest only where no penalty of the server's defaults
+    changes it.
     """
     ids = list(ids)
     return {
@@ -82,7 +96,12 @@ class Desk:
         """The rows that these scores complete."""
         for span, score in scores.items():
             self._board.put(span, score)
-        columns = {"attempts": n_attempts, "http_status": 200, "started_s": times.started_s, "ended_s": time.time()}
+        columns = {
+            "attempts": n_attempts,
+            "http_status": 200,
+            "started_s": times.started_s,
+            "ended_s": time.time(),
+        }
         return [replace(row, **columns) for row in self._taken()]  # type: ignore[arg-type]
 
     def fail(self, spans: Iterable[Span], n_attempts: int) -> list[Reply]:
@@ -123,12 +142,19 @@ class SpanCall:
         return JsonReader()
 
     def answers(self, reader: Reader, n_attempts: int, times: Times) -> list[Reply]:
-        """The rows that are whole now. AttemptFailed where the answer does not hold what it was asked for."""
+        """The rows that are whole now.
+
+        AttemptFailed where the answer does not hold what it was asked for.
+        """
         assert isinstance(reader, JsonReader)
         found = reader.found or {}
         rows = self.desk.put(self.read(found), n_attempts, times)
-        counted = reading.prompt_count(found)  # where the server makes the prompt, only it can count
-        return [replace(row, prompt_tokens=counted) if row.prompt_tokens is None else row for row in rows]
+        # where the server makes the prompt, only it can count
+        counted = reading.prompt_count(found)
+        return [
+            replace(row, prompt_tokens=counted) if row.prompt_tokens is None else row
+            for row in rows
+        ]
 
     def bases(self, n_attempts: int) -> list[Reply]:
         """The rows that fail with this call."""
@@ -136,10 +162,14 @@ class SpanCall:
 
 
 def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iterator[Call]:
-    """The calls that score a block. base: fields of every body.
+    """The calls that score a block.
 
-    Where the server takes logprob_token_ids, single tokens that may follow the same context are read by one call; where
-    it keeps prefixes too, longer continuations go token by token if that computes less.
+    Args:
+        base: fields of every body.
+
+    Where the server takes logprob_token_ids, single tokens that may follow the same context are
+    read by one call; where it keeps prefixes too, longer continuations go token by token if that
+    computes less.
     """
     desk = Desk(items)
     for spans in contexts_of(desk.spans):
@@ -150,7 +180,9 @@ def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iter
             yield from _node_calls(base, desk, prefix, node)
         for span in spans:
             if span.n_scored > longest:
-                yield SpanCall({**base, **way.fields(list(span.ids))}, desk, (span,), partial(_one, way, span))
+                yield SpanCall(
+                    {**base, **way.fields(list(span.ids))}, desk, (span,), partial(_one, way, span)
+                )
 
 
 def _node_calls(base: Mapping[str, Any], desk: Desk, prefix: Prefix, node: Node) -> Iterator[Call]:
@@ -211,7 +243,9 @@ async def send_block(client: Client, calls: Iterable[Call | Reply]) -> None:
 
 
 def blocks_of(requests: Iterable[Scored], concurrency: int) -> Iterator[list[Scored]]:
-    """Requests in blocks, so that memory does not grow with their number; those of a document stay together."""
+    """Requests in blocks, so that memory does not grow with their number; those of a document
+    stay together.
+    """
     most = max(LEAST_BLOCK, 8 * concurrency)
     block: list[Scored] = []
     for request in requests:

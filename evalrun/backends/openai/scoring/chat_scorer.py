@@ -1,9 +1,9 @@
 """One-token choices by /v1/chat/completions, where the server takes logprob_token_ids (vLLM).
 
-The context is what the server's chat template makes of the messages, up to where the answer begins. A choice is the
-one token that it is there: the continuation as it stands (" A") if every choice of the document is one token so, else
-without its leading blanks ("A"); the rows of the second kind say so in `extra`. A choice that is one token in neither
-way fails with its ids.
+The context is what the server's chat template makes of the messages, up to where the answer begins.
+A choice is the one token that it is there: the continuation as it stands (" A") if every choice of
+the document is one token so, else without its leading blanks ("A"); the rows of the second kind say
+so in `extra`. A choice that is one token in neither way fails with its ids.
 """
 
 from __future__ import annotations
@@ -37,13 +37,17 @@ from evalrun.errors import Fault, visible
 from evalrun.types import Loglikelihood, Message, ModelPlan, Reply, Rolling, Status
 
 PROBE = (Message("user", "Which letter comes first?"),)
-WAY_OUT = "Ask it by the backend openai_completions, or run a variant of the task that asks for texts"
+WAY_OUT = (
+    "Ask it by the backend openai_completions, or run a variant of the task that asks for texts"
+)
 
 
 class ChatScorer:
     """Scores one-token choices at one server. extra: fields that the user adds to every body."""
 
-    def __init__(self, model: ModelPlan, server: Server, key: ApiKey, extra: Mapping[str, Any]) -> None:
+    def __init__(
+        self, model: ModelPlan, server: Server, key: ApiKey, extra: Mapping[str, Any]
+    ) -> None:
         self._model = model
         self._server = server
         self._key = key
@@ -53,15 +57,22 @@ class ChatScorer:
         self._tails: dict[str, tuple[int, ...]] = {}
 
     def check(self, is_single_token: bool = True) -> None:
-        """Fault where not every choice is meant to be one token, or the server does not score named tokens."""
+        """Fault where not every choice is meant to be one token, or the server does not score
+        named tokens.
+        """
         if not is_single_token:
-            raise self._none("it scores single tokens at most, and a metric of this run reads longer texts")
+            raise self._none(
+                "it scores single tokens at most, and a metric of this run reads longer texts"
+            )
         if not self._is_checked:
             run_loop(self._probe())
             self._is_checked = True
 
     def score(self, requests: Iterable[Scored], sink: Sink) -> None:
-        """Every key of every request reaches the sink. TaskFailure after 20 equal refusals in a row."""
+        """Every key of every request reaches the sink.
+
+        TaskFailure after 20 equal refusals in a row.
+        """
         self.check()
         run_loop(self._score(requests, OnceSink(sink)))
 
@@ -70,7 +81,9 @@ class ChatScorer:
             client = Client(self._model, self._server, self._key, "chat/completions", session, sink)
             asker = Asker(self._model, self._server, self._key, session, "tokenize", is_root=True)
             for block in blocks_of(requests, self._model.concurrency):
-                continuations = dict.fromkeys(r.continuation for r in block if isinstance(r, Loglikelihood))
+                continuations = dict.fromkeys(
+                    r.continuation for r in block if isinstance(r, Loglikelihood)
+                )
                 for text in continuations:
                     await self._learn(asker, text)
                     await self._learn(asker, text.lstrip())
@@ -89,27 +102,34 @@ class ChatScorer:
             found = await chat.ask_one({**self._fields(PROBE), **_token_fields(ids)})
             try:
                 if isinstance(found, Reply):
-                    raise reading.bad(f"logprob_token_ids are refused: {(found.error_message or '')[:300]}")
+                    raise reading.bad(
+                        f"logprob_token_ids are refused: {(found.error_message or '')[:300]}"
+                    )
                 reading.from_chat_token_ids(found, ids)
             except AttemptFailed as fault:
                 raise self._none(self._key.hidden(visible(fault.message))) from fault
 
     def _none(self, reason: str) -> Fault:
         return Fault(
-            f"The server of model {visible(self._model.name)!r} (backend openai_chat) cannot answer the "
-            f"log-likelihoods that the metrics of this run read: {reason}. {WAY_OUT}."
+            f"The server of model {visible(self._model.name)!r} (backend openai_chat) cannot "
+            f"answer the log-likelihoods that the metrics of this run read: {reason}. {WAY_OUT}."
         )
 
     def _fields(self, messages: Iterable[Message]) -> dict[str, Any]:
-        return {**self._base, "messages": [{"role": m.role, "content": m.content} for m in messages]}
+        return {
+            **self._base,
+            "messages": [{"role": m.role, "content": m.content} for m in messages],
+        }
 
-    # ---- tokens after the template's end --------------------------------------------------------------------
+    # ---- tokens after the template's end ---------------------------------------------------------
 
     async def _learn(self, asker: Asker, text: str) -> None:
-        """The tokens that `text` is where the answer begins: () for no text, or where the server does not tell.
+        """The tokens that `text` is where the answer begins: () for no text, or where the server
+        does not tell.
 
-        The template ends alike for all messages, so one conversation shows it: the tokens with the answer begun, less
-        those without. Where a template changes what came before, the text's own tokens.
+        The template ends alike for all messages, so one conversation shows it: the tokens with the
+        answer begun, less those without. Where a template changes what came before, the text's own
+        tokens.
         """
         if text in self._tails:
             return
@@ -124,7 +144,10 @@ class ChatScorer:
         if self._own is None:
             self._own = Chat(loading.load_tokenizer(self._model, path), "template")
             if not self._own.tokenizer.chat_template:
-                raise self._none(f"the tokenizer {path} has no chat template, so the tokens after it are not known")
+                raise self._none(
+                    f"the tokenizer {path} has no chat template, so the tokens after it are not "
+                    "known"
+                )
         before = self._own.text(PROBE)
         return _tail(self._own.encode(before)[1], self._own.encode(before + text)[1]) or ()
 
@@ -149,7 +172,7 @@ class ChatScorer:
         tail = None if before is None or with_text is None else _tail(before, with_text)
         return tail or alone or ()
 
-    # ---- requests into calls --------------------------------------------------------------------------------
+    # ---- requests into calls ---------------------------------------------------------------------
 
     def _calls(self, block: list[Scored]) -> Iterator[Call | Reply]:
         for _, group in groupby(block, key=lambda r: (r.doc_id, getattr(r, "messages", None))):
@@ -171,16 +194,25 @@ class ChatScorer:
             row = _row(choice)
             if len(ids) != 1:
                 whole = list(self._tails[choice.continuation])
-                said = f"choice {choice.index} ({choice.continuation!r}) must be one token where the answer begins"
-                yield failed(row, Status.ERROR, "not_one_token", f"{said}; its ids are {whole or list(ids)}")
+                said = (
+                    f"choice {choice.index} ({choice.continuation!r}) must be one token where the "
+                    "answer begins"
+                )
+                yield failed(
+                    row, Status.ERROR, "not_one_token", f"{said}; its ids are {whole or list(ids)}"
+                )
                 continue
             notes = json.dumps({"leading_blanks_dropped": True}) if is_stripped else None
-            items.append(Item(_with(row, notes), (Span((0, ids[0]), 1),)))  # the context is not known as tokens: 0
+            # the context is not known as tokens: 0
+            items.append(Item(_with(row, notes), (Span((0, ids[0]), 1),)))
         desk = Desk(items)
         spans = desk.spans
         for begin in range(0, len(spans), MOST_TOKEN_IDS):
             some = spans[begin : begin + MOST_TOKEN_IDS]
-            fields = {**self._fields(choices[0].messages), **_token_fields([span.ids[1] for span in some])}
+            fields = {
+                **self._fields(choices[0].messages),
+                **_token_fields([span.ids[1] for span in some]),
+            }
             yield SpanCall(fields, desk, some, partial(_read, some))
 
 
@@ -190,7 +222,9 @@ def _read(spans: tuple[Span, ...], found: Found) -> dict[Span, Score]:
 
 
 def _token_fields(ids: list[int]) -> dict[str, Any]:
-    """Fields of a chat body that ask for the log-probabilities of `ids` as the answer's first token."""
+    """Fields of a chat body that ask for the log-probabilities of `ids` as the answer's first
+    token.
+    """
     return {
         "max_tokens": 1,
         "temperature": 0,
@@ -210,7 +244,10 @@ def _refusal(request: Scored) -> Reply | None:
         message = f"choice {request.index} has an empty continuation: nothing to score"
         return failed(row, Status.ERROR, "empty_continuation", message)
     if not request.messages:
-        message = "a chat server needs a message as context. Set prompt.unconditioned to a text, such as Answer:"
+        message = (
+            "a chat server needs a message as context. Set prompt.unconditioned to a text, such as "
+            "Answer:"
+        )
         return failed(row, Status.ERROR, "empty_context", message)
     return None
 

@@ -1,4 +1,6 @@
-"""Log-likelihoods and whole texts by /v1/completions: prompts of token ids, or texts where tokens are not known."""
+"""Log-likelihoods and whole texts by /v1/completions: prompts of token ids, or texts where
+tokens are not known.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from evalrun.backends.openai.http.json_calls import Asker
 from evalrun.backends.openai.http.retry import AttemptFailed
 from evalrun.backends.openai.http.server import VERSIONED, ApiKey, Server, new_session, proxy_of
 from evalrun.backends.openai.scoring import responses as reading
-from evalrun.backends.openai.scoring.calls import OnceSink, Way, blocks_of, send_block, span_calls, token_fields
+from evalrun.backends.openai.scoring.calls import (
+    OnceSink,
+    Way,
+    blocks_of,
+    send_block,
+    span_calls,
+    token_fields,
+)
 from evalrun.backends.openai.scoring.server_tokenizer import ServedTokenizer
 from evalrun.backends.openai.scoring.text_scorer import text_calls
 from evalrun.errors import Fault, visible
@@ -30,19 +39,21 @@ GET_TIMEOUT_S = 30.0
 CACHE_CONFIG = re.compile(r"^vllm:cache_config_info\{.*\}", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 WAY_OUT = (
-    "vLLM's /v1/completions tells them, and so do the backends hf and vllm; with this server, run a variant of the "
-    "task that asks for texts"
+    "vLLM's /v1/completions tells them, and so do the backends hf and vllm; with this server, run "
+    "a variant of the task that asks for texts"
 )
 
 
 class PromptScorer:
     """Scores prompts at one server; what the server can do is found out once.
 
-    Tokens come from model.tokenizer, else from the server's /tokenize; without either, texts are sent. extra: fields
-    that the user adds to every body.
+    Tokens come from model.tokenizer, else from the server's /tokenize; without either, texts are
+    sent. extra: fields that the user adds to every body.
     """
 
-    def __init__(self, model: ModelPlan, server: Server, key: ApiKey, extra: Mapping[str, Any]) -> None:
+    def __init__(
+        self, model: ModelPlan, server: Server, key: ApiKey, extra: Mapping[str, Any]
+    ) -> None:
         self._model = model
         self._server = server
         self._key = key
@@ -51,7 +62,9 @@ class PromptScorer:
         self._own: Any = None
 
     def check(self, is_single_token: bool = False) -> Way:
-        """How this server is asked. Fault where it tells no log-probabilities of a prompt, or not as the plan wants.
+        """How this server is asked.
+
+        Fault where it tells no log-probabilities of a prompt, or not as the plan wants.
 
         is_single_token changes nothing: whoever scores prompts scores single tokens too.
         """
@@ -60,7 +73,10 @@ class PromptScorer:
         return self._way
 
     def score(self, requests: Iterable[Scored], sink: Sink) -> None:
-        """Every key of every request reaches the sink. TaskFailure after 20 equal refusals in a row."""
+        """Every key of every request reaches the sink.
+
+        TaskFailure after 20 equal refusals in a row.
+        """
         run_loop(self._score(self.check(), requests, OnceSink(sink)))
 
     def _session(self) -> aiohttp.ClientSession:
@@ -82,7 +98,9 @@ class PromptScorer:
                 else:
                     made = [encoder.ready(request) for request in block]
                 calls: list[Call | Reply] = [row for row in made if isinstance(row, Reply)]
-                calls += span_calls(self._base, way, [item for item in made if isinstance(item, Item)])
+                calls += span_calls(
+                    self._base, way, [item for item in made if isinstance(item, Item)]
+                )
                 await send_block(client, calls)
 
     async def _encoder(self, session: aiohttp.ClientSession, tokenizer: Any, way: Way) -> Encoder:
@@ -107,7 +125,8 @@ class PromptScorer:
             return self._own
         info = await self._get(session, f"{VERSIONED.sub('', self._server.url)}/tokenizer_info")
         names = (
-            _token_text(info.get(name)) if isinstance(info, dict) else None for name in ("bos_token", "eos_token")
+            _token_text(info.get(name)) if isinstance(info, dict) else None
+            for name in ("bos_token", "eos_token")
         )
         asker = Asker(self._model, self._server, self._key, session, "tokenize", is_root=True)
         tokenizer = ServedTokenizer(asker, self._server.model, *names)
@@ -128,12 +147,20 @@ class PromptScorer:
         return None
 
     async def _block_size(self, session: aiohttp.ClientSession) -> int | None:
-        """Tokens in a block of the prefix cache, as vLLM's /metrics tells; None where it has none, or nobody tells."""
-        told = await self._get(session, f"{VERSIONED.sub('', self._server.url)}/metrics", is_json=False)
+        """Tokens in a block of the prefix cache, as vLLM's /metrics tells; None where it has
+        none, or nobody tells.
+        """
+        told = await self._get(
+            session, f"{VERSIONED.sub('', self._server.url)}/metrics", is_json=False
+        )
         config = CACHE_CONFIG.search(told) if isinstance(told, str) else None
         labels = dict(LABEL.findall(config[0])) if config is not None else {}
         size = labels.get("block_size", "")
-        return int(size) if labels.get("enable_prefix_caching") == "True" and size.isdecimal() else None
+        return (
+            int(size)
+            if labels.get("enable_prefix_caching") == "True" and size.isdecimal()
+            else None
+        )
 
     async def _get(self, session: aiohttp.ClientSession, url: str, is_json: bool = True) -> Any:
         """The JSON at a URL, or its text; None where there is none."""
@@ -151,7 +178,7 @@ class PromptScorer:
         except (aiohttp.ClientError, OSError, ValueError):  # a timeout is an OSError
             return None
 
-    # ---- what the server can do -----------------------------------------------------------------------------
+    # ---- what the server can do ------------------------------------------------------------------
 
     async def _find_way(self) -> Way:
         said: list[str] = []
@@ -170,9 +197,10 @@ class PromptScorer:
             raise self._none(said, "")
         if way.kind == "text" and self._model.token_boundary == "separate":
             raise Fault(
-                f"model.token_boundary=separate needs the tokens of model {visible(self._model.name)!r}, and its server "
-                "tells none (no /tokenize, or no prompts of token ids). Set model.tokenizer to a folder or hub name, "
-                "or model.token_boundary=joint."
+                "model.token_boundary=separate needs the tokens of model "
+                f"{visible(self._model.name)!r}, and its server tells none (no /tokenize, or no "
+                "prompts of token ids). Set model.tokenizer to a folder or hub name, or "
+                "model.token_boundary=joint."
             )
         return way
 
@@ -207,9 +235,13 @@ class PromptScorer:
         return None
 
     async def _has_token_ids(self, asker: Asker, span: Span) -> bool:
-        """Whether logprob_token_ids are obeyed: the last token of the probe, and one that does not follow."""
+        """Whether logprob_token_ids are obeyed: the last token of the probe, and one that does
+        not follow.
+        """
         ids = list(dict.fromkeys((span.ids[-1], span.ids[0])))
-        found = await asker.ask_one({**self._base, "prompt": list(span.ids[:-1]), **token_fields(ids)})
+        found = await asker.ask_one(
+            {**self._base, "prompt": list(span.ids[:-1]), **token_fields(ids)}
+        )
         try:
             reading.from_token_ids(_answer(found), ids)
         except AttemptFailed:
@@ -220,8 +252,9 @@ class PromptScorer:
         tried = self._key.hidden(visible("; ".join(said)))
         own = " Leave model.tokenizer out to send texts." if self._model.tokenizer else ""
         return Fault(
-            f"The server of model {visible(self._model.name)!r} (backend openai_completions) tells no log-probabilities"
-            f"{what or ' of a prompt'}, which the metrics of this run read. Tried {tried}. {WAY_OUT}.{own}"
+            f"The server of model {visible(self._model.name)!r} (backend openai_completions) tells "
+            f"no log-probabilities{what or ' of a prompt'}, which the metrics of this run read. "
+            f"Tried {tried}. {WAY_OUT}.{own}"
         )
 
 

@@ -1,7 +1,8 @@
 """Log-probabilities read out of the answers of a server: by token id, by place, or by text.
 
-Each function takes the JSON of an answer and gives a Score. An answer that does not hold what was asked for (too few
-tokens, other tokens, numbers that are no log-probabilities) raises AttemptFailed, so that it is asked for again.
+Each function takes the JSON of an answer and gives a Score. An answer that does not hold what was
+asked for (too few tokens, other tokens, numbers that are no log-probabilities) raises
+AttemptFailed, so that it is asked for again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ def bad(message: str) -> AttemptFailed:
 
 
 def number(value: Any, what: str) -> float:
-    """A log-probability in nats, as a number or in an object's field `logprob`. AttemptFailed where it is none."""
+    """A log-probability in nats, as a number or in an object's field `logprob`.
+
+    AttemptFailed where it is none.
+    """
     value = value.get("logprob") if isinstance(value, Mapping) else value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value) and MINUS_INFINITY < value <= HIGHEST):
@@ -43,7 +47,8 @@ def only_choice(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def from_prompt_logprobs(found: Mapping[str, Any], span: Span) -> Score:
-    """Score of a span by vLLM's prompt_logprobs: for each token a mapping id -> log-probability, null for the first.
+    """Score of a span by vLLM's prompt_logprobs: for each token a mapping id -> log-probability,
+    null for the first.
 
     A position may hold further, likelier tokens: the value is that of the id that was sent.
     """
@@ -71,7 +76,11 @@ def from_prompt_logprobs(found: Mapping[str, Any], span: Span) -> Score:
 
 
 def from_echo(found: Mapping[str, Any], span: Span, n_generated: int) -> Score:
-    """Score of a span by echo and logprobs: token_logprobs by place. n_generated: how many tokens were asked for."""
+    """Score of a span by echo and logprobs: token_logprobs by place.
+
+    Args:
+        n_generated: how many tokens were asked for.
+    """
     echo = Echo.of(found, n_generated)
     if len(echo.values) != len(span.ids):
         raise bad(f"it scores {len(echo.values)} tokens of a prompt of {len(span.ids)}")
@@ -82,12 +91,20 @@ def from_echo(found: Mapping[str, Any], span: Span, n_generated: int) -> Score:
 
 
 def from_token_ids(found: Mapping[str, Any], ids: Sequence[int]) -> dict[int, Score]:
-    """Scores of tokens that may follow a prompt, by logprob_token_ids of completions: one generated token's list."""
+    """Scores of tokens that may follow a prompt, by logprob_token_ids of completions: one
+    generated token's list.
+    """
     logprobs = only_choice(found).get("logprobs")
     if not isinstance(logprobs, Mapping):
         raise bad("it has no logprobs")
     tops, tokens = logprobs.get("top_logprobs"), logprobs.get("tokens")
-    if not (isinstance(tops, list) and tops and isinstance(tops[0], Mapping) and isinstance(tokens, list) and tokens):
+    if not (
+        isinstance(tops, list)
+        and tops
+        and isinstance(tops[0], Mapping)
+        and isinstance(tokens, list)
+        and tokens
+    ):
         raise bad("its logprobs have no top_logprobs")
     return _by_id(tops[0], tokens[0], ids)
 
@@ -110,7 +127,10 @@ def _by_id(values: Mapping[Any, Any], first: Any, ids: Sequence[int]) -> dict[in
     missing = [token for token in ids if f"{ID}{token}" not in values]
     if missing:
         raise bad(f"it has no log-probability of the tokens {missing}")
-    return {token: Score(number(values[f"{ID}{token}"], f"token {token}"), first == f"{ID}{token}") for token in ids}
+    return {
+        token: Score(number(values[f"{ID}{token}"], f"token {token}"), first == f"{ID}{token}")
+        for token in ids
+    }
 
 
 def prompt_count(found: Mapping[str, Any]) -> int | None:
@@ -122,7 +142,9 @@ def prompt_count(found: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """An echoed prompt: its tokens as text, their log-probabilities (null for the first), and the likeliest ones."""
+    """An echoed prompt: its tokens as text, their log-probabilities (null for the first), and
+    the likeliest ones.
+    """
 
     tokens: tuple[str, ...]
     values: tuple[Any, ...]
@@ -131,7 +153,10 @@ class Echo:
 
     @classmethod
     def of(cls, found: Mapping[str, Any], n_generated: int) -> Echo:
-        """The echo of an answer, without what was generated after it. AttemptFailed where there is none."""
+        """The echo of an answer, without what was generated after it.
+
+        AttemptFailed where there is none.
+        """
         logprobs = only_choice(found).get("logprobs")
         if not isinstance(logprobs, Mapping):
             raise bad("it has no logprobs")
@@ -148,7 +173,9 @@ class Echo:
         end = len(tokens) - n_generated if counted is None else counted
         if not 0 < end <= len(tokens):
             raise bad(f"it echoes {len(tokens)} tokens where the prompt has {counted}")
-        tops, offsets = (_as_long(logprobs.get(key), tokens) for key in ("top_logprobs", "text_offset"))
+        tops, offsets = (
+            _as_long(logprobs.get(key), tokens) for key in ("top_logprobs", "text_offset")
+        )
         if offsets is not None and not all(map(_is_whole, offsets)):
             offsets = None
         return cls(
@@ -159,24 +186,32 @@ class Echo:
         )
 
     def scored(self, places: range) -> tuple[float, bool | None]:
-        """(sum over the places, whether each token is the likeliest; None where the server does not tell)."""
+        """(sum over the places, whether each token is the likeliest; None where the server does
+        not tell).
+        """
         total = 0.0
         is_greedy: bool | None = None if self.tops is None else True
         for place in places:
-            value = number(self.values[place], f"the value of token {self.tokens[place]!r} at place {place}")
+            value = number(
+                self.values[place], f"the value of token {self.tokens[place]!r} at place {place}"
+            )
             total += value
             row = None if self.tops is None else self.tops[place]
             if not isinstance(row, Mapping) or not row:
                 is_greedy = None
             elif is_greedy is not None:
-                is_greedy = is_greedy and value >= max(number(v, f"a value at place {place}") for v in row.values())
+                is_greedy = is_greedy and value >= max(
+                    number(v, f"a value at place {place}") for v in row.values()
+                )
         return total, is_greedy
 
     def border(self, text: str, continuation: str) -> tuple[range, bool] | None:
-        """(places of the tokens that spell `continuation` at the end of `text`, whether the first also spells context).
+        """(places of the tokens that spell `continuation` at the end of `text`, whether the first
+        also spells context).
 
-        Read from the end, so that a BOS which the server put first does not matter; a text whose characters are split
-        over tokens is placed by text_offset. None where the tokens do not spell the text.
+        Read from the end, so that a BOS which the server put first does not matter; a text whose
+        characters are split over tokens is placed by text_offset. None where the tokens do not
+        spell the text.
         """
         joined, n = "", len(self.tokens)
         for place in range(n - 1, -1, -1):
@@ -188,12 +223,20 @@ class Echo:
         return self._border_by_offset(len(text) - len(continuation), len(text))
 
     def _border_by_offset(self, border: int, end: int) -> tuple[range, bool] | None:
-        """By the offsets, where they follow the text's characters: from 0, never back, the last within the text."""
+        """By the offsets, where they follow the text's characters: from 0, never back, the last
+        within the text.
+        """
         offsets, n = self.offsets, len(self.tokens)
-        if offsets is None or offsets[0] != 0 or list(offsets) != sorted(offsets) or offsets[-1] >= end:
+        if (
+            offsets is None
+            or offsets[0] != 0
+            or list(offsets) != sorted(offsets)
+            or offsets[-1] >= end
+        ):
             return None
         if offsets[-1] + len(self.tokens[-1]) > end:
-            return None  # they count something else, such as a stand-in for each byte of a character
+            # they count something else, such as a stand-in for each byte of a character
+            return None
         first = next((place for place in range(n) if offsets[place] >= border), n)
         if first < n and offsets[first] == border:
             return range(first, n), False

@@ -1,7 +1,8 @@
 """The server's own tokenizer (vLLM's /tokenize) in the place of a local one.
 
-What turns requests into tokens runs synchronously, and the server is asked asynchronously. So a text whose tokens are
-not known yet ends the turn by `Unknown`; all such texts are fetched at once, and the turn is taken again.
+What turns requests into tokens runs synchronously, and the server is asked asynchronously. So a
+text whose tokens are not known yet ends the turn by `Unknown`; all such texts are fetched at once,
+and the turn is taken again.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 NO_START = (
-    "the text has no context, and the server does not tell the token that stands before a first one (BOS). Set "
-    "model.tokenizer, or start the server with --enable-tokenizer-info-endpoint"
+    "the text has no context, and the server does not tell the token that stands before a first "
+    "one (BOS). Set model.tokenizer, or start the server with --enable-tokenizer-info-endpoint"
 )
 
 
@@ -33,14 +34,17 @@ class Unknown(Exception):
 
 
 class ServedTokenizer:
-    """Encodes by /tokenize, and keeps the tokens of the texts in work. is_full: with what stands before every text.
+    """Encodes by /tokenize, and keeps the tokens of the texts in work. is_full: with what stands
+    before every text.
 
     bos, eos: their texts, where the server tells them (/tokenizer_info).
     """
 
     chat_template = None
 
-    def __init__(self, asker: Asker, model: str, bos: str | None = None, eos: str | None = None) -> None:
+    def __init__(
+        self, asker: Asker, model: str, bos: str | None = None, eos: str | None = None
+    ) -> None:
         self._asker = asker
         self._model = model
         self._names = (bos, eos)
@@ -67,7 +71,10 @@ class ServedTokenizer:
 
     @property
     def eos_token_id(self) -> int | None:
-        """The id of EOS, which stands for BOS where there is none. Refused where the server tells neither."""
+        """The id of EOS, which stands for BOS where there is none.
+
+        Refused where the server tells neither.
+        """
         if self._names == (None, None):
             raise Refused("no_start_token", NO_START)
         return self._special(self._names[1])
@@ -82,7 +89,10 @@ class ServedTokenizer:
                 self._kept.add((unknown.text, unknown.is_full))
 
     async def all_settled(self, make: Callable[[R], T], each: Iterable[R]) -> list[T]:
-        """What `make` gives of each, in order. Their texts are fetched together and then forgotten."""
+        """What `make` gives of each, in order.
+
+        Their texts are fetched together and then forgotten.
+        """
         waiting = list(enumerate(each))
         made: dict[int, T] = {}
         while waiting:
@@ -128,8 +138,15 @@ class ServedTokenizer:
 
 
 def tokens_of(found: dict[str, Any]) -> tuple[int, ...]:
-    """The ids of an answer of /tokenize. TaskFailure where it holds none: the server speaks another language."""
+    """The ids of an answer of /tokenize.
+
+    TaskFailure where it holds none: the server speaks another language.
+    """
     tokens = found.get("tokens")
-    if not isinstance(tokens, list) or not all(isinstance(t, int) and not isinstance(t, bool) for t in tokens):
-        raise TaskFailure("The server's /tokenize answers without a list of token ids. Set model.tokenizer.")
+    if not isinstance(tokens, list) or not all(
+        isinstance(t, int) and not isinstance(t, bool) for t in tokens
+    ):
+        raise TaskFailure(
+            "The server's /tokenize answers without a list of token ids. Set model.tokenizer."
+        )
     return tuple(tokens)

@@ -1,6 +1,8 @@
-"""Log-likelihoods from a server whose tokens are not known: an echoed text, cut where context and continuation meet.
+"""Log-likelihoods from a server whose tokens are not known: an echoed text, cut where context and
+continuation meet.
 
-A token that spans the border is scored with the continuation (the boundary `joint`), and the row says so.
+A token that spans the border is scored with the continuation (the boundary `joint`), and the row
+says so.
 """
 
 from __future__ import annotations
@@ -42,23 +44,30 @@ class TextCall:
         return JsonReader()
 
     def answers(self, reader: Reader, n_attempts: int, times: Times) -> list[Reply]:
-        """A row for each request. AttemptFailed where the echo does not spell the text, or has no value of it."""
+        """A row for each request.
+
+        AttemptFailed where the echo does not spell the text, or has no value of it.
+        """
         assert isinstance(reader, JsonReader)
         echo = Echo.of(reader.found or {}, self.way.n_generated)
         found = echo.border(self.text, self.continuation)
         if found is None:
-            raise _final("unaligned", "the echoed tokens do not spell the text that was sent. Set model.tokenizer")
+            raise _final(
+                "unaligned",
+                "the echoed tokens do not spell the text that was sent. Set model.tokenizer",
+            )
         places, is_spanning = found
         if places[0] == 0 and echo.values[0] is None:
             raise _final(
                 "no_start_token",
-                "the text has no context, and the server does not score a first token. Set model.tokenizer, so that "
-                "BOS can be sent before it",
+                "the text has no context, and the server does not score a first token. Set "
+                "model.tokenizer, so that BOS can be sent before it",
             )
         if self.is_single_token and len(places) != 1:
             tokens = [echo.tokens[place] for place in places]
             raise _final(
-                "not_one_token", f"{self.continuation!r} must be one token after its context; it is {tokens}"
+                "not_one_token",
+                f"{self.continuation!r} must be one token after its context; it is {tokens}",
             )
         logprob, is_greedy = echo.scored(places)
         columns: dict[str, Any] = {
@@ -79,16 +88,26 @@ class TextCall:
         return [replace(row, attempts=n_attempts) for row in self.rows]
 
 
-def text_calls(base: Mapping[str, Any], way: Way, requests: Iterable[Scored]) -> Iterator[Call | Reply]:
-    """The calls of a block, each distinct text once; a request that cannot be asked is its failure row."""
+def text_calls(
+    base: Mapping[str, Any], way: Way, requests: Iterable[Scored]
+) -> Iterator[Call | Reply]:
+    """The calls of a block, each distinct text once; a request that cannot be asked is its
+    failure row.
+    """
     by_text: dict[tuple[str, str, bool], list[Reply]] = {}
     for request in requests:
         ((doc_id, kind, index, turn),) = request.keys()
         row = Reply(doc_id, kind, index, turn)
         context, scored, is_single = _parts(request)
         if not scored:
-            what = f"choice {index} has an empty continuation" if isinstance(request, Loglikelihood) else "no text"
-            error_type = "empty_continuation" if isinstance(request, Loglikelihood) else "empty_text"
+            what = (
+                f"choice {index} has an empty continuation"
+                if isinstance(request, Loglikelihood)
+                else "no text"
+            )
+            error_type = (
+                "empty_continuation" if isinstance(request, Loglikelihood) else "empty_text"
+            )
             yield failed(row, Status.ERROR, error_type, f"{what}: nothing to score")
             continue
         by_text.setdefault((context, scored, is_single), []).append(row)
@@ -97,7 +116,10 @@ def text_calls(base: Mapping[str, Any], way: Way, requests: Iterable[Scored]) ->
 
 
 def _parts(request: Scored) -> tuple[str, str, bool]:
-    """(context, what is scored, whether it must be one token). Blanks that end the context are scored."""
+    """(context, what is scored, whether it must be one token).
+
+    Blanks that end the context are scored.
+    """
     match request:
         case Loglikelihood():
             text = "\n\n".join(message.content for message in request.messages)

@@ -1,7 +1,9 @@
-"""Continuations of one context as a tree: a node asks for the tokens that may follow its prefix, by one generated token.
+"""Continuations of one context as a tree: a node asks for the tokens that may follow its prefix, by
+one generated token.
 
-A server that keeps prefixes in a cache computes a context once for all nodes. Asked for the log-probabilities of a
-whole prompt, vLLM computes it anew each time, with a row of logits for every token.
+A server that keeps prefixes in a cache computes a context once for all nodes. Asked for the
+log-probabilities of a whole prompt, vLLM computes it anew each time, with a row of logits for every
+token.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from dataclasses import dataclass
 from evalrun.backends.loglikelihood.spans import Score, Span
 
 CALL_COST = 10  # of a call, in tokens that are read (vLLM 0.32 on a CPU: 9)
-SCORED_COST = 1.6  # of a prompt's token with its row of logits, in tokens that are read (measured there: 1.65)
+# of a prompt's token with its row of logits, in tokens that are read (measured there: 1.65)
+SCORED_COST = 1.6
 Prefix = tuple[int, ...]
 
 
@@ -26,7 +29,10 @@ class Sum:
     is_greedy: bool = True
 
     def add(self, score: Score) -> Score | None:
-        """A part; the whole score with the last one. A span whose part fails never gets its last one."""
+        """A part; the whole score with the last one.
+
+        A span whose part fails never gets its last one.
+        """
         self.logprob += score.logprob
         self.is_greedy = self.is_greedy and score.is_greedy
         self.left -= 1
@@ -46,7 +52,10 @@ def contexts_of(spans: Iterable[Span]) -> Iterator[list[Span]]:
 
 
 def nodes_of(spans: Sequence[Span]) -> dict[Prefix, Node]:
-    """The nodes of one context: prefix -> its tokens. Shared beginnings are one node; the context comes first."""
+    """The nodes of one context: prefix -> its tokens.
+
+    Shared beginnings are one node; the context comes first.
+    """
     nodes: dict[Prefix, Node] = {}
     for span in spans:
         whole = Sum(span, span.n_scored)
@@ -56,18 +65,25 @@ def nodes_of(spans: Sequence[Span]) -> dict[Prefix, Node]:
 
 
 def is_cheaper(spans: Sequence[Span], block_size: int) -> bool:
-    """Whether nodes cost less than whole prompts. block_size: of the cache, in tokens.
+    """Whether nodes cost less than whole prompts.
 
-    The cache holds whole blocks, so a node computes half a block on average; the context itself is computed once.
+    Args:
+        block_size: of the cache, in tokens.
+
+    The cache holds whole blocks, so a node computes half a block on average; the context itself is
+    computed once.
     """
-    most = (SCORED_COST * sum(len(span.ids) for span in spans) - spans[0].start) / (block_size / 2 + CALL_COST)
+    most = (SCORED_COST * sum(len(span.ids) for span in spans) - spans[0].start) / (
+        block_size / 2 + CALL_COST
+    )
     children: dict[tuple[int, int], int] = {}
     nodes: set[int] = set()  # those that some token follows
     for span in spans:
         node = 0
         for place in range(span.start, len(span.ids)):
             nodes.add(node)
-            if len(nodes) >= most:  # whole texts have a node for each token: they are not counted to their end
+            # whole texts have a node for each token: they are not counted to their end
+            if len(nodes) >= most:
                 return False
             node = children.setdefault((node, span.ids[place]), len(children) + 1)
     return True
