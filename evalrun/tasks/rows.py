@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from evalrun.errors import EvalrunError, Fault, TaskFailure, nearest, unknown, visible
+from evalrun.tasks.forms import FORMS, TEXT_FORMS, form_of
 from evalrun.tasks.text_files import read_text_rows
 from evalrun.tasks.values import MISSING, column_names, is_same, lookup, nested_names
 from evalrun.types import DatasetPlan, Pairs
@@ -30,19 +31,7 @@ from evalrun.types import DatasetPlan, Pairs
 PACKAGE = "package:"
 DATA = Path(__file__).parent / "data"
 AWAY_S = 300.0  # how long a hub that could not be reached is not tried again
-_FORMS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-}
 _PART = re.compile(r"(?P<split>.+)-\d+-of-(?P<of>\d+)")
-_TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +107,12 @@ def is_local(path: str, base_dir: Path | None = None) -> bool:
     """
     if path.startswith((PACKAGE, "/", "./", "../", "~")) or path in (".", ".."):
         return True
-    return _form(path) is not None or _resolved(path, base_dir).exists()
+    return form_of(path) is not None or _resolved(path, base_dir).exists()
 
 
 def is_file(path: str, base_dir: Path | None = None) -> bool:
     """Whether a dataset path means one file; its splits and names then say nothing."""
     return is_local(path, base_dir) and not _resolved(path, base_dir).is_dir()
-
-
-def _form(path: str) -> str | None:
-    """How a file is read, by its suffix; None where the suffix says nothing."""
-    name = path.casefold()
-    is_zipped = name.endswith(".gz")
-    form = _FORMS.get(Path(name.removesuffix(".gz")).suffix)
-    return form if form in _TEXT_FORMS or not is_zipped else None
 
 
 def _resolved(path: str, base_dir: Path | None) -> Path:
@@ -146,7 +127,7 @@ def _resolved(path: str, base_dir: Path | None) -> Path:
 def _files(dataset: DatasetPlan, base_dir: Path | None) -> list[Path]:
     if dataset.path.startswith(PACKAGE):
         name = dataset.path.removeprefix(PACKAGE)
-        packaged = [each.name for each in DATA.iterdir() if _form(each.name)]
+        packaged = [each.name for each in DATA.iterdir() if form_of(each.name)]
         if name not in packaged:
             raise unknown("data file", name, packaged, "the package (dataset.path)")
         return [DATA / name]
@@ -165,8 +146,8 @@ def _files(dataset: DatasetPlan, base_dir: Path | None) -> list[Path]:
             f"dataset.path={visible(str(path))} is no regular file (a pipe or a device), so it "
             "cannot be read."
         )
-    if _form(path.name) is None:
-        kinds = ", ".join(_FORMS)
+    if form_of(path.name) is None:
+        kinds = ", ".join(FORMS)
         raise Fault(
             f"dataset.path={visible(str(path))} has no suffix that says how to read it. Allowed: "
             f"{kinds}."
@@ -205,7 +186,7 @@ def _files_of_split(folder: Path, dataset: DatasetPlan) -> list[Path]:
             return found
     inside = base / dataset.split
     found = _data_files(inside) if inside.is_dir() else []
-    if len({_form(each.name) for each in found}) > 1:
+    if len({form_of(each.name) for each in found}) > 1:
         raise _is_there_twice(dataset.split, inside, found)
     if found:
         return found
@@ -216,7 +197,7 @@ def _files_of_split(folder: Path, dataset: DatasetPlan) -> list[Path]:
 
 def _data_files(folder: Path) -> list[Path]:
     return sorted(
-        each for each in folder.iterdir() if each.is_file() and _form(each.name) is not None
+        each for each in folder.iterdir() if each.is_file() and form_of(each.name) is not None
     )
 
 
@@ -233,7 +214,7 @@ def _split_in(folder: Path, split: str) -> list[Path]:
     }
     if (
         len(whole) + bool(parts) > 1
-        or len({(m["of"], _form(each.name)) for each, m in parts.items()}) > 1
+        or len({(m["of"], form_of(each.name)) for each, m in parts.items()}) > 1
     ):
         raise _is_there_twice(split, folder, [*whole, *parts])
     for match in parts.values():
@@ -273,9 +254,9 @@ def _load_files(paths: list[Path], dataset: DatasetPlan) -> Rows:
 
 
 def _read(path: Path, name: str | None) -> list[dict[str, Any]]:
-    form = _form(path.name)
+    form = form_of(path.name)
     assert form is not None
-    return read_text_rows(path, form, name) if form in _TEXT_FORMS else _read_table(path, form)
+    return read_text_rows(path, form, name) if form in TEXT_FORMS else _read_table(path, form)
 
 
 def _read_table(path: Path, form: str) -> list[dict[str, Any]]:
