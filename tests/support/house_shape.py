@@ -112,7 +112,7 @@ def own_names(files: Sequence[Source]) -> list[str]:
     modules = {file.module.rpartition(".")[2] for file in files}
     known = {file.module for file in files}
     return [
-        f"{file.path}:{node.lineno}: {alias.name} is imported as {alias.asname}, the name of another"
+        f"{file.path}:{node.lineno}: {alias.name} is imported as {alias.asname}, which is another"
         for file in files
         for node in ast.walk(file.tree)
         if isinstance(node, ast.ImportFrom)
