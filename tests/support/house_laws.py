@@ -20,11 +20,15 @@ ONLY_IN = {
     "torch": ("evalrun/backends/",),
     "transformers": ("evalrun/backends/",),
     "vllm": ("evalrun/backends/",),
-    "datasets": ("evalrun/tasks/rows.py",),
+    "datasets": ("evalrun/tasks/hub.py",),
     "aiohttp": ("evalrun/backends/",),
     "pandas": ("evalrun/stages/", "evalrun/runs/", "evalrun/__init__.py"),
     "rich": ("evalrun/cli/", "evalrun/commands/", "evalrun/runs/", "evalrun/stages/"),
-    "pyarrow": ("evalrun/store/", "evalrun/tasks/rows.py", "evalrun/backends/replay/library.py"),
+    "pyarrow": (
+        "evalrun/store/",
+        "evalrun/tasks/table_files.py",
+        "evalrun/backends/replay/library.py",
+    ),
 }
 
 # Imports by name, which no contract sees: evalrun.results, and the backend that was asked for.
