@@ -33,12 +33,17 @@ def is_file(path: str, base_dir: Path | None = None) -> bool:
 
 
 def resolved(path: str, base_dir: Path | None) -> Path:
+    """The place that a dataset path means; relative ones start from `base_dir`."""
     if path.startswith(PACKAGE):
         return DATA / path.removeprefix(PACKAGE)
     return (base_dir or Path()) / Path(path).expanduser()
 
 
 def files_of(dataset: DatasetPlan, base_dir: Path | None) -> list[Path]:
+    """The files of a dataset, in order of their names.
+
+    Fault: there is none, or it cannot be read.
+    """
     if dataset.path.startswith(PACKAGE):
         name = dataset.path.removeprefix(PACKAGE)
         packaged = [each.name for each in DATA.iterdir() if form_of(each.name)]
