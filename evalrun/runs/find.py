@@ -10,6 +10,7 @@ from evalrun.planning.address import differing
 from evalrun.planning.json_form import from_json
 from evalrun.store import layout
 from evalrun.store.cell import predictions, saved_docs
+from evalrun.store.cell.files import CellFiles
 from evalrun.tasks import local_files, prompt, rows
 from evalrun.types import Cell, DatasetPlan, Kind, Plan
 
@@ -25,28 +26,31 @@ class Stored:
         """The cell of that name, if the run has one."""
         return next((c for c in self.plan.cells if c.name == name), None)
 
+    def files(self, cell: Cell) -> CellFiles:
+        """Where the files of that cell lie."""
+        return self.run.cell(self.plan.model.name, cell.name)
+
     def dataset_digest(self, cell: Cell) -> str | None:
         """The digest of the data that the cell was asked from, as it was recorded; None where it
         was not.
         """
-        known = saved_docs.metadata(self.run, self.plan.model.name, cell.name)
-        return known.get("dataset")
+        return saved_docs.metadata(self.files(cell)).get("dataset")
 
     def is_complete(self, cell: Cell) -> bool:
         """True where every row that the plan asks for has been written and put into its final
         file.
         """
-        model = self.plan.model.name
-        if not predictions.is_final(self.run, model, cell.name):
+        files = self.files(cell)
+        if not predictions.is_final(files):
             return False
-        n_docs = saved_docs.count(self.run, model, cell.name)
+        n_docs = saved_docs.count(files)
         if n_docs is None:
             return False
         wanted = n_docs * cell.n
         if cell.kinds != (Kind.GENERATE.value,):  # a row per choice
-            stored = saved_docs.read_docs(self.run, model, cell.name)
+            stored = saved_docs.read_docs(files)
             wanted = sum(len(prompt.keys_of(cell, each.doc)) for each in stored)
-        return predictions.count(self.run, model, cell.name) >= wanted
+        return predictions.count(files) >= wanted
 
 
 def stored_runs(output_dir: Path) -> list[Stored]:
@@ -198,7 +202,5 @@ def _none(draft: Plan, output_dir: Path, what: str, is_eval: bool) -> Fault:
                 f"{text} The nearest is {stored.run.path}, which was made with other settings "
                 f"({lines}). Give its settings, {named}or run {way_out}."
             )
-    wanted = layout.Run(output_dir / "<time>").predictions_file(
-        draft.model.name, draft.cells[0].name
-    )
-    return Fault(f"{text} Expected a file such as {wanted}. Run {way_out} first.")
+    wanted = layout.Run(output_dir / "<time>").cell(draft.model.name, draft.cells[0].name)
+    return Fault(f"{text} Expected a file such as {wanted.predictions.file}. Run {way_out} first.")
