@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evalrun.console import say
 from evalrun.runs.arguments import Arguments, load_own_metrics
-from evalrun.runs.border import say
 from evalrun.runs.strings import elements
 
 OF_ONE_START = {"mode", "reuse", "resume", "dry_run", "debug", "output_dir"}
