@@ -12,7 +12,7 @@ from evalrun.config import Mode
 from evalrun.errors import EvalrunError, visible
 from evalrun.runs.execute import Context, Outcome, deployed, planned
 from evalrun.stages import infer, score
-from evalrun.tasks import prompt
+from evalrun.tasks import cell_requests
 from evalrun.types import Cell, Generate, Kind, Loglikelihood, MetricPlan, Plan, Request, Rolling
 
 MOST_SHOWN = 1000  # characters of a continuation
@@ -38,7 +38,7 @@ def run(context: Context) -> Outcome:
     first = next((item for item in prepared if item.docs), None)
     if first is not None:
         doc = first.docs[0]
-        for request in infer.requests_of(first, prompt.keys_of(first.cell, doc)):
+        for request in infer.requests_of(first, cell_requests.keys_of(first.cell, doc)):
             if request.keys()[0][2] == 0:
                 print(_request_text(plan, first.cell, request))
             elif isinstance(request, Loglikelihood) and request.is_conditioned:

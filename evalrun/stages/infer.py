@@ -26,7 +26,7 @@ from evalrun.store.cell.predictions import Writer
 from evalrun.store.layout import Run
 from evalrun.store.lock import Lock
 from evalrun.store.state import Keeper
-from evalrun.tasks import fewshot, prompt, rows
+from evalrun.tasks import cell_requests, fewshot, prompt, rows, template_checks
 from evalrun.tasks.docs import make_docs
 from evalrun.tasks.prompt import Asked
 from evalrun.types import Cell, Doc, Key, Kind, Plan, Reply, Request
@@ -45,7 +45,7 @@ class Prepared:
 
     def keys(self) -> list[Key]:
         """Every key that the plan asks for, in document order."""
-        return [key for doc in self.docs for key in prompt.keys_of(self.cell, doc)]
+        return [key for doc in self.docs for key in cell_requests.keys_of(self.cell, doc)]
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ def prepare(plan: Plan) -> tuple[Prepared, ...]:
 
 
 def _prepare(plan: Plan, cell: Cell) -> Prepared:
-    columns = prompt.template_columns(cell.prompt)
+    columns = template_checks.template_columns(cell.prompt)
     loaded = rows.load_rows(cell.dataset)
-    prompt.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
+    template_checks.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
     # The pool for few-shot examples may be the dataset's own rows, so all are read where examples
     # are wanted.
     pool_plan = fewshot.pool_dataset(cell.dataset, cell.fewshot)
@@ -324,7 +324,7 @@ def _ask_missing(
 def requests_of(item: Prepared, keys: Sequence[Key]) -> Iterator[Request]:
     """The requests that bring these keys, in the order of the documents."""
     seed = partial(document_seed, item.cell.sampling.seed)
-    return prompt.requests(
+    return cell_requests.requests(
         item.docs, item.asked, item.cell, keys, seed, _is_single_token(item.cell)
     )
 
@@ -390,7 +390,7 @@ def _store_docs(plan: Plan, item: Prepared, backend: Backend, writer: Writer) ->
     stored = {}
     if run_folder.docs_file(model, cell.name).exists():
         stored = {s.doc.id: s for s in doc_store.read_docs(run_folder, model, cell.name)}
-    first_keys = [prompt.keys_of(cell, doc)[0] for doc in item.docs]
+    first_keys = [cell_requests.keys_of(cell, doc)[0] for doc in item.docs]
     prompts = {r.doc_id: backend.render(r) for r in requests_of(item, first_keys)}
     changed = [
         d.id

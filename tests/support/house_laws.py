@@ -20,13 +20,13 @@ ONLY_IN = {
     "torch": ("evalrun/backends/",),
     "transformers": ("evalrun/backends/",),
     "vllm": ("evalrun/backends/",),
-    "datasets": ("evalrun/tasks/hub.py",),
+    "datasets": ("evalrun/tasks/sources/hub.py",),
     "aiohttp": ("evalrun/backends/",),
     "pandas": ("evalrun/stages/", "evalrun/runs/", "evalrun/__init__.py"),
     "rich": ("evalrun/cli/", "evalrun/commands/", "evalrun/runs/", "evalrun/stages/"),
     "pyarrow": (
         "evalrun/store/",
-        "evalrun/tasks/table_files.py",
+        "evalrun/tasks/sources/table_files.py",
         "evalrun/backends/replay/library.py",
     ),
 }
