@@ -79,7 +79,8 @@ def _cell_text(cell: Cell, n_docs: int, failure: str | None, backend: str) -> st
 
 def _others(cell: Cell, backend: str) -> str:
     """What is not said is not sent: the engine, or the server, has a default of its own."""
-    default = "server default" if backend.startswith("openai") else "engine default"
+    is_server = backends.facts_of(backend).is_server
+    default = "server default" if is_server else "engine default"
     named = [(k, getattr(cell.sampling, k)) for k in ("top_k", "min_p", "repetition_penalty")]
     return ", ".join(f"{k} {default}" if v is None else f"{k} {v:g}" for k, v in named)
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from evalrun import backends
+from evalrun.backends import Engines
 from evalrun.backends.base import Backend, ScoreProbe, document_seed
 from evalrun.errors import Fault, TaskFailure
 from evalrun.metrics import METRICS, make_metric, make_scorer
@@ -173,11 +173,11 @@ def check_resumable(plan: Plan, prepared: Sequence[Prepared]) -> None:
             )
 
 
-def start(plan: Plan, prepared: Sequence[Prepared]) -> None:
+def start(plan: Plan, prepared: Sequence[Prepared], engines: Engines) -> None:
     """Load the engine, where there is anything to ask. Fault: the model cannot be loaded."""
     if any(item.docs for item in prepared):
         Progress().note(_loading(plan))
-        backend = backends.warm(plan.model)
+        backend = engines.warm(plan.model)
         backend.start()
         scored = [
             item for item in prepared if item.docs and set(item.cell.kinds) - {Kind.GENERATE.value}
@@ -206,12 +206,20 @@ def _loading(plan: Plan) -> str:
 
 
 def run(
-    plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False, keeper: Keeper | None = None
+    plan: Plan,
+    prepared: Sequence[Prepared],
+    engines: Engines,
+    is_debug: bool = False,
+    keeper: Keeper | None = None,
 ) -> tuple[Outcome, ...]:
     """Ask for every key of the cells that is not stored. One Outcome per cell, in order.
 
     Args:
-        keeper: told how far it is.
+        plan: of the run, its folder named.
+        prepared: its cells with their documents.
+        engines: where the model's engine is taken from; they stay open.
+        is_debug: write no log files.
+        keeper: receives progress updates.
 
     An engine that dies fails its cell and, where it cannot be started again, those after it. Fault:
     the model cannot be loaded, or the stored rows were made of other content.
@@ -229,7 +237,7 @@ def run(
                 else Run(Path(plan.run_dir)).log_file("infer", plan.model.name, item.cell.name)
             )
             with TaskLog(log_path) as log:
-                outcomes.append(_ask_cell(plan, item, progress, log))
+                outcomes.append(_ask_cell(plan, item, engines, progress, log))
     return tuple(outcomes)
 
 
@@ -241,7 +249,9 @@ def _n_stored(plan: Plan, item: Prepared) -> int:
     return min(stored, len(item.keys()))
 
 
-def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> Outcome:
+def _ask_cell(
+    plan: Plan, item: Prepared, engines: Engines, progress: Progress, log: TaskLog
+) -> Outcome:
     name = item.cell.name
     log.line(f"model {plan.model.name}, task {name}: n={item.cell.n}, {item.cell.sampling}")
     if item.failure is not None:
@@ -257,7 +267,9 @@ def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> O
         wanted = item.keys()
         missing = writer.missing(wanted)
         log.line(f"{len(wanted)} rows wanted, {len(missing)} to ask for")
-        failure = _ask_missing(plan, item, missing, writer, progress, log) if missing else None
+        failure = (
+            _ask_missing(plan, item, engines, missing, writer, progress, log) if missing else None
+        )
         lost = len(wanted) - len(writer.stored_keys() & set(wanted))
         failed = writer.failed_keys() & set(wanted)
         writer.finalize(_document_order(item, run_folder, plan.model.name))
@@ -293,6 +305,7 @@ def _document_order(item: Prepared, run_folder: Run, model: str) -> list[str]:
 def _ask_missing(
     plan: Plan,
     item: Prepared,
+    engines: Engines,
     missing: Sequence[Key],
     writer: Writer,
     progress: Progress,
@@ -306,7 +319,7 @@ def _ask_missing(
     if writer.stored_keys():
         progress.note(f"{cell.name}: {len(missing)} rows to ask for, {_loading(plan)}")
     try:
-        backend = backends.warm(plan.model)
+        backend = engines.warm(plan.model)
         backend.start()
         _refuse_other_content(item, {**backend.facts(), "dataset": item.digest}, writer)
         _store_docs(plan, item, backend, writer)
@@ -316,7 +329,7 @@ def _ask_missing(
             backend.run(requests, _sink(writer, handle, log))
     except TaskFailure as failure:
         log.line(str(failure))
-        backends.close_warm()
+        engines.drop(plan.model)
         return str(failure)
     return None
 
