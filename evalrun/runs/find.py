@@ -10,6 +10,7 @@ from evalrun.runs import inspect
 from evalrun.runs.stored import Stored, load
 from evalrun.store import layout
 from evalrun.tasks import rows
+from evalrun.tasks.sources import local_files
 from evalrun.types import DatasetPlan, Plan
 
 
@@ -121,7 +122,7 @@ def check_data(draft: Plan, stored: Stored) -> list[str]:
 def _why_unchecked(dataset: DatasetPlan) -> str:
     return (
         f"no file {dataset.path}"
-        if rows.is_local(dataset.path)
+        if local_files.is_local(dataset.path)
         else f"{dataset.path} lies on the hub"
     )
 

@@ -32,6 +32,7 @@ def with_stored_settings(arguments: Arguments) -> Arguments:
     if kept:
         say(f"Settings of {stored.run.path}: {' '.join(kept)}.")
     load_own_metrics(kept)
+    arguments.stored = kept
     arguments.overrides = sorted(
         [*kept, *arguments.overrides], key=lambda o: 0 if o.startswith("model=") else 1
     )

@@ -9,7 +9,7 @@ from evalrun.errors import Fault
 from evalrun.planning.json_form import from_json
 from evalrun.store import layout
 from evalrun.store.cell import predictions, saved_docs
-from evalrun.tasks import prompt
+from evalrun.tasks import cell_requests
 from evalrun.types import Cell, Kind, Plan
 
 
@@ -44,7 +44,7 @@ class Stored:
         wanted = n_docs * cell.n
         if cell.kinds != (Kind.GENERATE.value,):  # a row per choice
             stored = saved_docs.read_docs(self.run, model, cell.name)
-            wanted = sum(len(prompt.keys_of(cell, each.doc)) for each in stored)
+            wanted = sum(len(cell_requests.keys_of(cell, each.doc)) for each in stored)
         return predictions.count(self.run, model, cell.name) >= wanted
 
 

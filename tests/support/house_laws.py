@@ -20,18 +20,22 @@ ONLY_IN = {
     "torch": ("evalrun/backends/",),
     "transformers": ("evalrun/backends/",),
     "vllm": ("evalrun/backends/",),
-    "datasets": ("evalrun/tasks/rows.py",),
+    "datasets": ("evalrun/tasks/sources/hub.py",),
     "aiohttp": ("evalrun/backends/",),
     "pandas": ("evalrun/stages/", "evalrun/runs/", "evalrun/__init__.py"),
     "rich": ("evalrun/cli/", "evalrun/commands/", "evalrun/runs/", "evalrun/stages/"),
-    "pyarrow": ("evalrun/store/", "evalrun/tasks/rows.py", "evalrun/backends/replay/library.py"),
+    "pyarrow": (
+        "evalrun/store/",
+        "evalrun/tasks/sources/table_files.py",
+        "evalrun/backends/replay/library.py",
+    ),
 }
 
 # Imports by name, which no contract sees: the public functions, and the backend or command that was
 # asked for.
 BY_NAME = (
     "evalrun/__init__.py",
-    "evalrun/backends/__init__.py",
+    "evalrun/backends/registration.py",
     "evalrun/commands/__init__.py",
 )
 
