@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from evalrun.config import ModelConfig, TaskConfig
-from evalrun.tasks.forms import COMPRESSED, form_of
+from evalrun.tasks.sources.forms import COMPRESSED, form_of
 from evalrun.types import Json, Pairs
 
 # Prompt keys that came later: absent, they leave a task's version as it was.

@@ -44,8 +44,9 @@ class Arguments:
     """The command line, read.
 
     Attributes:
-        overrides: in the order given, ready for Hydra. typed: the keys the user typed.
+        overrides: in the order given, ready for Hydra.
         subsets: (task, subset) of every task:subset.
+        stored: those of the overrides that come from the run of --reuse.
     """
 
     overrides: list[str] = field(default_factory=list)
@@ -54,6 +55,14 @@ class Arguments:
     is_sweep: bool = False
     config_dir: str | None = None
     subsets: list[tuple[str, str]] = field(default_factory=list)
+    stored: list[str] = field(default_factory=list)
+
+    @property
+    def given(self) -> list[str]:
+        """The keys that the command itself gives: `typed` less those of a stored run."""
+        return [
+            key for key, o in zip(self.typed, self.overrides, strict=True) if o not in self.stored
+        ]
 
     @property
     def typed(self) -> list[str]:

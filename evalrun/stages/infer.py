@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from evalrun import backends
+from evalrun.backends import Engines
 from evalrun.backends.base import Backend, ScoreProbe, document_seed
 from evalrun.errors import Fault, TaskFailure
 from evalrun.metrics import METRICS, make_metric, make_scorer
@@ -26,7 +26,7 @@ from evalrun.store.cell.predictions import Writer
 from evalrun.store.layout import Run
 from evalrun.store.lock import Lock
 from evalrun.store.state import Keeper
-from evalrun.tasks import fewshot, prompt, rows
+from evalrun.tasks import cell_requests, fewshot, prompt, rows, template_checks
 from evalrun.tasks.docs import make_docs
 from evalrun.tasks.prompt import Asked
 from evalrun.types import Cell, Doc, Key, Kind, Plan, Reply, Request
@@ -45,7 +45,7 @@ class Prepared:
 
     def keys(self) -> list[Key]:
         """Every key that the plan asks for, in document order."""
-        return [key for doc in self.docs for key in prompt.keys_of(self.cell, doc)]
+        return [key for doc in self.docs for key in cell_requests.keys_of(self.cell, doc)]
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ def prepare(plan: Plan) -> tuple[Prepared, ...]:
 
 
 def _prepare(plan: Plan, cell: Cell) -> Prepared:
-    columns = prompt.template_columns(cell.prompt)
+    columns = template_checks.template_columns(cell.prompt)
     loaded = rows.load_rows(cell.dataset)
-    prompt.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
+    template_checks.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
     # The pool for few-shot examples may be the dataset's own rows, so all are read where examples
     # are wanted.
     pool_plan = fewshot.pool_dataset(cell.dataset, cell.fewshot)
@@ -173,11 +173,11 @@ def check_resumable(plan: Plan, prepared: Sequence[Prepared]) -> None:
             )
 
 
-def start(plan: Plan, prepared: Sequence[Prepared]) -> None:
+def start(plan: Plan, prepared: Sequence[Prepared], engines: Engines) -> None:
     """Load the engine, where there is anything to ask. Fault: the model cannot be loaded."""
     if any(item.docs for item in prepared):
         Progress().note(_loading(plan))
-        backend = backends.warm(plan.model)
+        backend = engines.warm(plan.model)
         backend.start()
         scored = [
             item for item in prepared if item.docs and set(item.cell.kinds) - {Kind.GENERATE.value}
@@ -206,12 +206,20 @@ def _loading(plan: Plan) -> str:
 
 
 def run(
-    plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False, keeper: Keeper | None = None
+    plan: Plan,
+    prepared: Sequence[Prepared],
+    engines: Engines,
+    is_debug: bool = False,
+    keeper: Keeper | None = None,
 ) -> tuple[Outcome, ...]:
     """Ask for every key of the cells that is not stored. One Outcome per cell, in order.
 
     Args:
-        keeper: told how far it is.
+        plan: of the run, its folder named.
+        prepared: its cells with their documents.
+        engines: where the model's engine is taken from; they stay open.
+        is_debug: write no log files.
+        keeper: receives progress updates.
 
     An engine that dies fails its cell and, where it cannot be started again, those after it. Fault:
     the model cannot be loaded, or the stored rows were made of other content.
@@ -229,7 +237,7 @@ def run(
                 else Run(Path(plan.run_dir)).log_file("infer", plan.model.name, item.cell.name)
             )
             with TaskLog(log_path) as log:
-                outcomes.append(_ask_cell(plan, item, progress, log))
+                outcomes.append(_ask_cell(plan, item, engines, progress, log))
     return tuple(outcomes)
 
 
@@ -241,7 +249,9 @@ def _n_stored(plan: Plan, item: Prepared) -> int:
     return min(stored, len(item.keys()))
 
 
-def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> Outcome:
+def _ask_cell(
+    plan: Plan, item: Prepared, engines: Engines, progress: Progress, log: TaskLog
+) -> Outcome:
     name = item.cell.name
     log.line(f"model {plan.model.name}, task {name}: n={item.cell.n}, {item.cell.sampling}")
     if item.failure is not None:
@@ -257,7 +267,9 @@ def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> O
         wanted = item.keys()
         missing = writer.missing(wanted)
         log.line(f"{len(wanted)} rows wanted, {len(missing)} to ask for")
-        failure = _ask_missing(plan, item, missing, writer, progress, log) if missing else None
+        failure = (
+            _ask_missing(plan, item, engines, missing, writer, progress, log) if missing else None
+        )
         lost = len(wanted) - len(writer.stored_keys() & set(wanted))
         failed = writer.failed_keys() & set(wanted)
         writer.finalize(_document_order(item, run_folder, plan.model.name))
@@ -293,6 +305,7 @@ def _document_order(item: Prepared, run_folder: Run, model: str) -> list[str]:
 def _ask_missing(
     plan: Plan,
     item: Prepared,
+    engines: Engines,
     missing: Sequence[Key],
     writer: Writer,
     progress: Progress,
@@ -306,7 +319,7 @@ def _ask_missing(
     if writer.stored_keys():
         progress.note(f"{cell.name}: {len(missing)} rows to ask for, {_loading(plan)}")
     try:
-        backend = backends.warm(plan.model)
+        backend = engines.warm(plan.model)
         backend.start()
         _refuse_other_content(item, {**backend.facts(), "dataset": item.digest}, writer)
         _store_docs(plan, item, backend, writer)
@@ -316,7 +329,7 @@ def _ask_missing(
             backend.run(requests, _sink(writer, handle, log))
     except TaskFailure as failure:
         log.line(str(failure))
-        backends.close_warm()
+        engines.drop(plan.model)
         return str(failure)
     return None
 
@@ -324,7 +337,7 @@ def _ask_missing(
 def requests_of(item: Prepared, keys: Sequence[Key]) -> Iterator[Request]:
     """The requests that bring these keys, in the order of the documents."""
     seed = partial(document_seed, item.cell.sampling.seed)
-    return prompt.requests(
+    return cell_requests.requests(
         item.docs, item.asked, item.cell, keys, seed, _is_single_token(item.cell)
     )
 
@@ -390,7 +403,7 @@ def _store_docs(plan: Plan, item: Prepared, backend: Backend, writer: Writer) ->
     stored = {}
     if run_folder.docs_file(model, cell.name).exists():
         stored = {s.doc.id: s for s in doc_store.read_docs(run_folder, model, cell.name)}
-    first_keys = [prompt.keys_of(cell, doc)[0] for doc in item.docs]
+    first_keys = [cell_requests.keys_of(cell, doc)[0] for doc in item.docs]
     prompts = {r.doc_id: backend.render(r) for r in requests_of(item, first_keys)}
     changed = [
         d.id

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
+from evalrun.backends.packages import is_installed
 from evalrun.errors import Fault
 from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.metrics.base import Metric, Scorer
@@ -60,7 +60,7 @@ def check_packages(plan: Plan) -> None:
             needed = dict.fromkeys(
                 (*metric.packages, *(scorer.packages if scorer is not None else ()))
             )
-            missing = [package for package in needed if find_spec(package) is None]
+            missing = [package for package in needed if not is_installed(package)]
             if missing:
                 names = " ".join(missing)
                 raise Fault(

@@ -5,7 +5,6 @@ found.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ from evalrun.store.disk import fsync_folder, read_small, write_text_atomic
 
 __all__ = [
     "Run",
-    "existing_run",
-    "find_runs",
     "load_plan_text",
     "refuse_clashes",
     "safe_name",
@@ -213,31 +210,6 @@ def sweep_jobs(folder: Path) -> list[Run]:
     return [run for run in jobs if run.plan_file.exists() or run.state_file.exists()]
 
 
-def find_runs(output_dir: Path) -> list[Run]:
-    """All runs below: folders that hold configs/plan.json, and the jobs `<sweep>/<job>/` of a
-    sweep.
-
-    Oldest first, newest last, by the time "created" inside the plan (ties by path), never by folder
-    name. Stray files, folders without a plan and plans that cannot be read are passed over. No such
-    folder: an empty list.
-    """
-    found: list[tuple[float, str, Run]] = []
-    for folder in _subfolders(output_dir):
-        candidates = [folder] if Run(folder).plan_file.exists() else _subfolders(folder)
-        for path in candidates:
-            created = _created(Run(path))
-            if created is not None:
-                found.append((created, str(path), Run(path)))
-    return [run for _, _, run in sorted(found, key=lambda entry: entry[:2])]
-
-
-def existing_run(path: Path) -> Run:
-    """The run at `path`. Fault where there is no readable plan."""
-    run = Run(path)
-    load_plan_text(run)
-    return run
-
-
 def load_plan_text(run: Run) -> str:
     """The text of configs/plan.json. Fault where it cannot be read."""
     try:
@@ -255,15 +227,3 @@ def _subfolders(folder: Path) -> list[Path]:
         ]
     except OSError:
         return []
-
-
-def _created(run: Run) -> float | None:
-    """Seconds since the epoch at which the plan was made; a time without zone is local.
-
-    None: no readable plan.
-    """
-    try:
-        plan = json.loads(load_plan_text(run))
-        return datetime.fromisoformat(plan["created"]).timestamp()
-    except (Fault, ValueError, TypeError, KeyError, OverflowError, RecursionError, OSError):
-        return None

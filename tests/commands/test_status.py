@@ -127,7 +127,7 @@ def test_newest_first_sweeps_and_other_folders(evalrun: Evalrun, tmp_path: Path)
     [
         (("latest",), "there is no run in outputs"),
         (("20260101_00000",), "Did you mean 20260101_000000?"),
-        (("notes",), "is no run folder"),
+        (("notes",), "is not a run folder"),
         (("a", "b"), "unrecognized arguments: b"),
         (("--jsn",), "unrecognized arguments: --jsn"),
     ],

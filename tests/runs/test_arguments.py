@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalrun import grammar
-from evalrun.cli.help import COMMANDS
+from evalrun.commands import COMMANDS
 from evalrun.config.composing import composed
 from evalrun.errors import Fault
 from evalrun.runs.arguments import read
@@ -281,7 +281,7 @@ REFUSED: list[tuple[list[str], tuple[str, ...]]] = [
 @pytest.mark.parametrize(("words", "parts"), REFUSED)
 def test_refused_in_one_paragraph(words: list[str], parts: tuple[str, ...]) -> None:
     with pytest.raises(Fault) as caught:
-        read(words, COMMANDS)
+        read(words, tuple(COMMANDS))
     text = str(caught.value)
     assert all(part in text for part in parts), text
     assert "\n" not in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -15,8 +14,6 @@ from hypothesis import strategies as st
 from evalrun.errors import Fault, TaskFailure
 from evalrun.store.layout import (
     Run,
-    existing_run,
-    find_runs,
     refuse_clashes,
     safe_name,
     write_text_atomic,
@@ -146,34 +143,6 @@ def test_claim_is_exclusive(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Fault, match="No run folder can be made"):
         Run.claim(tmp_path / "file")
-
-
-def plan(folder: Path, created: object) -> Run:
-    run = Run(folder)
-    write_text_atomic(run.plan_file, json.dumps({"created": created}))
-    return run
-
-
-def test_runs_are_ordered_by_the_time_in_the_plan(tmp_path: Path) -> None:
-    newest = plan(tmp_path / "20200101_000000", "2026-03-01T00:00:00+00:00")
-    oldest = plan(tmp_path / "zzz", "2026-01-01T00:00:00+00:00")
-    job_0 = plan(tmp_path / "sweep" / "0", "2026-02-01T02:00:00+02:00")
-    job_1 = plan(tmp_path / "sweep" / "1", "2026-02-01T00:00:00+00:00")
-    plan(tmp_path / "deep" / "er" / "still", "2026-02-01T00:00:00+00:00")
-    plan(tmp_path / "no_time", None)
-    plan(tmp_path / "bad_time", "yesterday")
-    for name, text in (("broken", "{"), ("a_list", "[]"), ("deep_list", "[" * 100_000)):
-        write_text_atomic(tmp_path / name / "configs" / "plan.json", text)
-    (tmp_path / "zzz_empty").mkdir()
-    (tmp_path / "stray.txt").write_text("x")
-    assert find_runs(tmp_path) == [oldest, job_0, job_1, newest]
-    assert find_runs(tmp_path / "absent") == []
-
-
-def test_existing_run(tmp_path: Path) -> None:
-    assert existing_run(plan(tmp_path / "r", "2026-01-01").path) == Run(tmp_path / "r")
-    with pytest.raises(Fault, match="is no run"):
-        existing_run(tmp_path)
 
 
 def test_write_text_atomic(tmp_path: Path) -> None:
