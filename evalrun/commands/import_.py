@@ -56,8 +56,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _plan(args: argparse.Namespace, n: int) -> Plan:
     from evalrun.config import composing, places
-    from evalrun.config.quoting import quoted
     from evalrun.errors import unknown
+    from evalrun.grammar import quoted
 
     tasks = places.names("task")
     if args.task not in tasks:
