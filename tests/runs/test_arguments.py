@@ -15,8 +15,8 @@ from evalrun.commands import COMMANDS
 from evalrun.config.composing import composed
 from evalrun.config.quoting import quoted
 from evalrun.errors import Fault
-from evalrun.runs import strings
-from evalrun.runs.arguments import read
+from evalrun.runs.words import strings
+from evalrun.runs.words.arguments import read
 
 REWRITTEN: list[tuple[list[str], list[str]]] = [
     ([], []),
