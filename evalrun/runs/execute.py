@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from evalrun import backends
 from evalrun.backends import Engines
 from evalrun.config import Mode, RunConfig
+from evalrun.console import say
 from evalrun.errors import Fault
 from evalrun.planning import build, own_metrics, to_json
 from evalrun.runs import find, resume
-from evalrun.runs.border import say
+from evalrun.runs.stored import Stored
 from evalrun.stages import infer, score, summarize
 from evalrun.store import state
 from evalrun.store.layout import Run, refuse_clashes, write_text_atomic
@@ -93,7 +94,7 @@ def ask(context: Context) -> Outcome:
 
 
 def _finished(
-    context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.Outcome], keeper: Keeper
+    context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.CellOutcome], keeper: Keeper
 ) -> Outcome:
     """Score what was asked, unless only asking was wanted, and say how the run ended."""
     config = context.config
@@ -231,7 +232,7 @@ def view(context: Context) -> Outcome:
     return _told(stored.run, records, plan.summary)
 
 
-def _stored(context: Context) -> tuple[find.Stored, Plan]:
+def _stored(context: Context) -> tuple[Stored, Plan]:
     """The run that is meant and the plan over it.
 
     One found by its address must be of the same data.

@@ -31,8 +31,13 @@ ONLY_IN = {
     ),
 }
 
-# Imports by name, which no contract sees: evalrun.results, and the backend that was asked for.
-BY_NAME = ("evalrun/__init__.py", "evalrun/backends/registration.py")
+# Imports by name, which no contract sees: the public functions, and the backend or command that was
+# asked for.
+BY_NAME = (
+    "evalrun/__init__.py",
+    "evalrun/backends/registration.py",
+    "evalrun/commands/__init__.py",
+)
 
 # The borders at which any fault becomes a state: one command, one sample, and (re-raised later) one
 # signal.
@@ -44,7 +49,13 @@ BORDERS = {
     "evalrun/backends/openai/http/event_loop.py": {"on_signal"},
 }
 
-PRINTING = ("evalrun/cli/", "evalrun/commands/", "evalrun/runs/", "evalrun/stages/")
+PRINTING = (
+    "evalrun/console.py",
+    "evalrun/cli/",
+    "evalrun/commands/",
+    "evalrun/runs/",
+    "evalrun/stages/",
+)
 
 NO_NAME = {"util", "utils", "helper", "helpers", "common", "manager", "misc"}
 # Words of fields and arguments -> what to say instead. `example` is a few-shot example, `item` any
