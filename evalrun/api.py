@@ -65,10 +65,10 @@ class RunResult:
         head = f"RunResult: {self.state}, {self.path or 'dry run'}"
         if not self._records:
             return f"{head}\n{self.plan!r}"
-        from evalrun.stages.summarize import with_groups
         from evalrun.stages.summary import SummarySettings, txt_text
+        from evalrun.stages.summary.group_rows import with_groups
 
-        settings = SummarySettings.from_mapping(dict(self.plan.summary))
+        settings = SummarySettings.from_mapping({**dict(self.plan.summary), "reading": False})
         return f"{head}\n{txt_text(with_groups(self._records, settings.weighted), settings)}"
 
 
@@ -173,7 +173,7 @@ def samples(
 
     For log-likelihoods there is one row per choice: `index` is the choice, `answer` its text,
     `logprob` the sum of its tokens' log-probabilities in nats. The columns are
-    evalrun.runs.samples.COLUMNS; docs/python.md says what each holds.
+    those of docs/python.md, which says what each holds.
 
     Args:
         run: as for `results`; an unfinished run shows the rows that it has.
@@ -184,9 +184,9 @@ def samples(
     Raises:
         Fault: there is no such run, task or model.
     """
-    from evalrun.runs import samples as stored_samples
+    from evalrun.runs import samples_table
 
-    return stored_samples.table(os.fspath(run), Path(output_dir), task, model)
+    return samples_table.samples(os.fspath(run), Path(output_dir), task, model)
 
 
 def score(

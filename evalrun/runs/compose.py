@@ -11,10 +11,10 @@ from typing import Any
 from evalrun.config import places, yaml_files
 from evalrun.config.keys import KeyKind, kind, unknown_key
 from evalrun.errors import Fault, unknown
+from evalrun.grammar import elements, split
 from evalrun.metrics import METRICS
 from evalrun.runs.words.arguments import GROUPS, Arguments
 from evalrun.runs.words.reopen import with_stored_settings
-from evalrun.runs.words.strings import elements, split
 
 DEFAULT_TASK = "demo_math"
 FULL_ERROR = "HYDRA_FULL_ERROR"

@@ -119,7 +119,7 @@ def ask(job: Job) -> JobResult:
 
 
 def _finished(
-    job: Job, run: Run, plan: Plan, outcomes: Sequence[infer.Outcome], keeper: Keeper
+    job: Job, run: Run, plan: Plan, outcomes: Sequence[infer.CellOutcome], keeper: Keeper
 ) -> JobResult:
     """Score what was asked, unless only asking was wanted, and record how the run ended."""
     keeper.enter(Phase.TESTING)
@@ -141,7 +141,7 @@ def _finished(
     return result
 
 
-def _state(outcome: infer.Outcome) -> str:
+def _state(outcome: infer.CellOutcome) -> str:
     if outcome.is_whole:
         return "complete"
     return "incomplete" if outcome.failure is None else "failed"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evalrun.backends import Engines
-from evalrun.config.quoting import quoted
+from evalrun.grammar import quoted
 from evalrun.runs.border import shielded
 from evalrun.runs.compose import call_hydra, checked
 from evalrun.runs.jobs import job_of, run_job

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from evalrun import grammar
 from evalrun.config.keys import PEERS, KeyKind, kind, unknown_key
 from evalrun.errors import Fault, nearest, unknown, visible
-from evalrun.runs.words import strings
 from evalrun.runs.words.choices import ambiguous, metric_overrides, subsets_of, task_overrides
 from evalrun.runs.words.flags import SHOWN, ReadFlag, read_flag
 
@@ -61,7 +61,7 @@ class Arguments:
         for override in self.overrides:
             name, _, value = override.lstrip("+").partition("=")
             if name == key:
-                found = strings.unquote(value)
+                found = grammar.unquote(value)
         return found
 
 
@@ -108,8 +108,8 @@ def load_own_metrics(raw: list[str]) -> None:
         if key == "metric_files" and value not in ("", "null"):
             from evalrun.planning import own_metrics
 
-            for name in strings.elements(value, key)[0]:
-                own_metrics.load(strings.unquote(name), key)
+            for name in grammar.elements(value, key)[0]:
+                own_metrics.load(grammar.unquote(name), key)
 
 
 def _last_wins(raw: list[str]) -> list[str]:
@@ -157,7 +157,7 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
     if bare == "mode":
         _check_mode(value)
     what = _checked(bare, value)
-    choices = strings.split(value)
+    choices = grammar.split(value)
     if (
         len(choices) > 1
         and not is_sweep
@@ -175,8 +175,8 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
 
 def _quoted(value: str, what: KeyKind) -> str:
     if what is KeyKind.texts or (what is KeyKind.column and value.startswith("[")):
-        return strings.quoted_texts(value)
-    return strings.quoted_text(value)
+        return grammar.quoted_texts(value)
+    return grammar.quoted_text(value)
 
 
 def _checked(key: str, value: str) -> KeyKind | None:
@@ -214,8 +214,8 @@ def _checked(key: str, value: str) -> KeyKind | None:
 
 
 def _check_mode(value: str) -> None:
-    mode = strings.unquote(value)
-    if len(strings.split(mode)) > 1:
+    mode = grammar.unquote(value)
+    if len(grammar.split(mode)) > 1:
         raise Fault(
             f"mode={value} would sweep over modes. Run one mode a command: --mode infer, then "
             "--mode eval."

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evalrun.config.quoting import quoted
+from evalrun import grammar
 from evalrun.errors import Fault, unknown, visible
 from evalrun.metrics import METRICS
 from evalrun.metrics.create import parameter_names
-from evalrun.metrics.naming import TaskString, parse_metric, parse_task
-from evalrun.runs.words import strings
+from evalrun.metrics.naming import parse_metric
+from evalrun.metrics.task_strings import TaskString, parse_task
 
 
 def ambiguous(key: str, value: str) -> Fault:
@@ -25,22 +25,20 @@ def task_overrides(value: str, is_sweep: bool) -> list[str]:
     Fault for what the grammar of task strings does not know.
     """
     if is_sweep:
-        return [f"task={','.join(_choice('task', choice) for choice in strings.split(value))}"]
-    names, is_list = strings.elements(value, "task")
+        return [f"task={','.join(_choice('task', choice) for choice in grammar.split(value))}"]
+    names, is_list = grammar.elements(value, "task")
     if len(names) > 1 and not is_list:
         raise ambiguous("task", value)
     plain, more = [], []
     for task, subsets in _together([parse_task(element) for element in names]):
         plain.append(task.name)
         more += [
-            f"+task_params.{task.name}.{k}={strings.hydra_value(v)}" for k, v in task.params.items()
+            f"+task_params.{task.name}.{k}={grammar.hydra_value(v)}" for k, v in task.params.items()
         ]
         if task.shots is not None:
             more.append(f"tasks.{task.name}.fewshot.n={task.shots}")
         if subsets:
-            more.append(
-                f"tasks.{task.name}.subsets=[{','.join(quoted(subset) for subset in subsets)}]"
-            )
+            more.append(f"tasks.{task.name}.subsets={grammar.hydra_value(subsets)}")
     _refuse_twice("task", plain)
     return [_listed("task", plain, is_list), *more]
 
@@ -60,15 +58,15 @@ def _together(tasks: list[TaskString]) -> list[tuple[TaskString, list[str]]]:
 
 def subsets_of(value: str) -> list[tuple[str, str]]:
     """(task, subset) of every task:subset in the value of `task=`."""
-    named = [parse_task(element) for element in strings.elements(value, "task")[0]]
+    named = [parse_task(element) for element in grammar.elements(value, "task")[0]]
     return [(task.name, task.subset) for task in named if task.subset is not None]
 
 
 def metric_overrides(value: str, is_sweep: bool) -> list[str]:
     """`metric=VALUE` as plain overrides. Fault for a metric or parameter that does not exist."""
     if is_sweep:
-        return [f"metric={','.join(_choice('metric', choice) for choice in strings.split(value))}"]
-    names, is_list = strings.elements(value, "metric")
+        return [f"metric={','.join(_choice('metric', choice) for choice in grammar.split(value))}"]
+    names, is_list = grammar.elements(value, "metric")
     if len(names) > 1 and not is_list:
         raise Fault(
             f"metric={value} is ambiguous: write 'metric=[{value}]' to score all of them in one "
@@ -86,7 +84,7 @@ def metric_overrides(value: str, is_sweep: bool) -> list[str]:
                     f"metric {visible(element)}",
                 )
         plain.append(key)
-        more += [f"metrics.{key}.{k}={strings.hydra_value(v)}" for k, v in params.items()]
+        more += [f"metrics.{key}.{k}={grammar.hydra_value(v)}" for k, v in params.items()]
     _refuse_twice("metric", plain)
     return [_listed("metric", plain, is_list), *more]
 
@@ -97,7 +95,7 @@ def _listed(key: str, names: list[str], is_list: bool) -> str:
 
 def _choice(key: str, choice: str) -> str:
     """One choice of a sweep, a name or a list of names. Fault for parameters."""
-    names, is_list = strings.elements(choice, key)
+    names, is_list = grammar.elements(choice, key)
     plain = [parse_metric(n)[0] if key == "metric" else parse_task(n).name for n in names]
     for name, element in zip(plain, names, strict=True):
         if (key == "task" and name != element) or (key == "metric" and ":" in element):

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalrun.config.quoting import quoted
 from evalrun.errors import Fault, visible
+from evalrun.grammar import quoted
 from evalrun.runs.words.arguments import GROUPS, Arguments, read
 from evalrun.runs.words.flags import SHOWN
 
