@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
+class RunJob:
     """What one evaluation is given.
 
     Attributes:
@@ -86,7 +86,7 @@ class JobResult:
         return self.plan.summary
 
 
-def ask(job: Job) -> JobResult:
+def ask(job: RunJob) -> JobResult:
     """--mode all and --mode infer: a new run, or with --resume the one that is there."""
     config = job.config
     plan, saved = _plans(job)
@@ -119,7 +119,7 @@ def ask(job: Job) -> JobResult:
 
 
 def _finished(
-    job: Job, run: Run, plan: Plan, outcomes: Sequence[infer.CellOutcome], keeper: Keeper
+    job: RunJob, run: Run, plan: Plan, outcomes: Sequence[infer.CellOutcome], keeper: Keeper
 ) -> JobResult:
     """Score what was asked, unless only asking was wanted, and record how the run ended."""
     keeper.enter(Phase.TESTING)
@@ -147,14 +147,14 @@ def _state(outcome: infer.CellOutcome) -> str:
     return "incomplete" if outcome.failure is None else "failed"
 
 
-def plan_only(job: Job) -> Plan:
+def plan_only(job: RunJob) -> Plan:
     """The plan that the job would follow; nothing is loaded, asked or written."""
     if job.config.mode in (Mode.eval, Mode.viz):
         return _stored(job)[1]
     return _plans(job)[0]
 
 
-def _plans(job: Job) -> tuple[Plan, Plan]:
+def _plans(job: RunJob) -> tuple[Plan, Plan]:
     """(the plan of the cells asked for now, the whole plan to save); with a run_dir where they go
     on with a run.
     """
@@ -164,7 +164,7 @@ def _plans(job: Job) -> tuple[Plan, Plan]:
     return plan, plan
 
 
-def planned(job: Job) -> Plan:
+def planned(job: RunJob) -> Plan:
     """The plan of a new run."""
     config = job.config
     if config.model.repo is None or config.num_return_sequences is not None:
@@ -206,7 +206,7 @@ def _serving(
         yield deployed_engines
 
 
-def _say_unfinished(job: Job, draft: Plan) -> None:
+def _say_unfinished(job: RunJob, draft: Plan) -> None:
     other = find.unfinished(draft, job.output_dir)
     if other is not None:
         say(
@@ -215,7 +215,7 @@ def _say_unfinished(job: Job, draft: Plan) -> None:
         )
 
 
-def _resumed(job: Job) -> tuple[Plan, Plan]:
+def _resumed(job: RunJob) -> tuple[Plan, Plan]:
     """(the plan of the cells asked for now, the whole plan of the run to save)."""
     config = job.config
     draft = resume.address_draft(config, job.typed)
@@ -233,7 +233,7 @@ def _resumed(job: Job) -> tuple[Plan, Plan]:
     return replace(plan, run_dir=str(stored.run.path)), replace(whole, run_dir=str(stored.run.path))
 
 
-def _say_resumed(job: Job, plan: Plan) -> None:
+def _say_resumed(job: RunJob, plan: Plan) -> None:
     say(f"Resuming {plan.run_dir}.")
     for cell in plan.cells:
         if cell.limit is not None and not {"limit", f"tasks.{cell.task}.limit"} & {*job.keys}:
@@ -243,12 +243,12 @@ def _say_resumed(job: Job, plan: Plan) -> None:
             )
 
 
-def _save(job: Job, run: Run, plan: Plan) -> None:
+def _save(job: RunJob, run: Run, plan: Plan) -> None:
     write_text_atomic(run.config_file(job.time, os.getpid()), job.yaml)
     write_text_atomic(run.plan_file, to_json(replace(plan, run_dir="")))
 
 
-def evaluate(job: Job) -> JobResult:
+def evaluate(job: RunJob) -> JobResult:
     """--mode eval: score saved rows.
 
     The stored plan decides all about inference, the command line the metrics.
@@ -274,7 +274,7 @@ def _settle(run: Run) -> None:
         state.write(run, replace(now, phase=Phase.FINISHED, reason=None, updated_s=time.time()))
 
 
-def view(job: Job) -> JobResult:
+def view(job: RunJob) -> JobResult:
     """--mode viz: the summary of the stored results again."""
     stored, plan, notes = _stored(job)
     for note in notes:
@@ -282,7 +282,7 @@ def view(job: Job) -> JobResult:
     return _shown(stored.run, plan, summarize.stored_records(stored.run, plan))
 
 
-def _stored(job: Job) -> tuple[Stored, Plan, list[str]]:
+def _stored(job: RunJob) -> tuple[Stored, Plan, list[str]]:
     """The run that is meant, the plan over it, and notes for the user.
 
     A run that is found by its address must hold the same data.

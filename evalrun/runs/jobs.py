@@ -17,7 +17,7 @@ from evalrun.errors import Fault
 from evalrun.planning import own_metrics, secrets
 from evalrun.runs import execute, preview
 from evalrun.runs.compose import checked, compose
-from evalrun.runs.execute import Job, JobResult
+from evalrun.runs.execute import JobResult, RunJob
 from evalrun.runs.words.arguments import Arguments
 from evalrun.types import Plan
 
@@ -41,7 +41,7 @@ def job_of(
     engines: Engines,
     folder: Path | None = None,
     overrides: tuple[str, ...] | None = None,
-) -> Job:
+) -> RunJob:
     """The job of a composed configuration. Fault for secrets and code that it must not name.
 
     Args:
@@ -57,7 +57,7 @@ def job_of(
     own_metrics.load_all(config, arguments.overrides, _task_folders(config, arguments))
     if _is_model_named(arguments):
         register_entry_point(config.model.backend)
-    return Job(
+    return RunJob(
         config=config,
         typed=tuple(arguments.overrides),
         overrides=tuple(arguments.overrides) if overrides is None else overrides,
@@ -68,14 +68,14 @@ def job_of(
     )
 
 
-def run_job(job: Job) -> JobResult:
+def run_job(job: RunJob) -> JobResult:
     """Run a job by its mode: ask, score, show, or only say what would be asked."""
     mode = job.config.mode
     if job.config.dry_run:
         if mode not in (Mode.all, Mode.infer):
             raise Fault(f"--dry-run shows what would be asked; --mode {mode.value} asks nothing.")
         return preview.run(job)
-    stages: dict[Mode, Callable[[Job], JobResult]] = {
+    stages: dict[Mode, Callable[[RunJob], JobResult]] = {
         Mode.all: execute.ask,
         Mode.infer: execute.ask,
         Mode.eval: execute.evaluate,

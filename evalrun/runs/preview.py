@@ -11,7 +11,7 @@ from typing import assert_never
 from evalrun import backends
 from evalrun.config import Mode
 from evalrun.errors import EvalrunError, visible
-from evalrun.runs.execute import Job, JobResult, deployed, planned
+from evalrun.runs.execute import JobResult, RunJob, deployed, planned
 from evalrun.stages import infer, score
 from evalrun.tasks import cell_requests
 from evalrun.types import Cell, Generate, Kind, Loglikelihood, MetricPlan, Plan, Request, Rolling
@@ -19,7 +19,7 @@ from evalrun.types import Cell, Generate, Kind, Loglikelihood, MetricPlan, Plan,
 MOST_SHOWN = 1000  # characters of a continuation
 
 
-def run(job: Job) -> JobResult:
+def run(job: RunJob) -> JobResult:
     """Print what the same command without --dry-run would ask."""
     checked, plan = deployed(planned(job))
     backends.check(plan.model)
