@@ -76,7 +76,8 @@ def bench(tmp_path: Path) -> Bench:
         (tmp_path / "mine" / "task").mkdir(parents=True, exist_ok=True)
         (tmp_path / "mine" / "task" / "sums.yaml").write_text(
             "# @package tasks.sums\ndefaults: [/task_schema@_here_, _self_]\n"
-            "dataset: {path: q.jsonl, columns: {query: q, choices: options, gold: a}}\n"
+            "dataset: {path: q.jsonl, index_base: 0, "
+            "columns: {query: q, choices: options, gold: a}}\n"
             f"prompt: {{template: '{{{{ query }}}}'}}\nextract: number\nmetrics: {{{metrics}}}\n"
         )
         return ["--config-dir", "mine", "model=replay", "model.path=a.jsonl", "task=sums"]
