@@ -115,13 +115,13 @@ def test_keys_failures_and_duplicates_are_those_of_the_schema(tmp_path: Path) ->
     first = Judgement("d0", 0, "judge", text="first")
     rows = [
         first,
-        replace(first, repeat=1, text="again"),  # another key
+        replace(first, asking=1, text="again"),  # another key
         replace(first, part=1, status="error", text=None),
         replace(first, ask_hash="h1", text="asked anew"),  # the same key: it displaces
         replace(
             first, asker="other", status="unreadable", text="?"
         ),  # an answer, if not a readable one
-        replace(first, repeat=1, status="error"),  # never displaces an answer
+        replace(first, asking=1, status="error"),  # never displaces an answer
     ]
     with RowWriter(files, JUDGEMENTS, ASKED) as writer:
         for row in rows:
@@ -132,7 +132,7 @@ def test_keys_failures_and_duplicates_are_those_of_the_schema(tmp_path: Path) ->
         assert writer.recovery == Recovery(n_rows=4, n_duplicates=1)
         writer.finalize(["d0"])
     assert is_final(files)
-    assert [(row.asker, row.part, row.repeat, row.text) for row in rows_of(files)] == [
+    assert [(row.asker, row.part, row.asking, row.text) for row in rows_of(files)] == [
         ("judge", 0, 0, "asked anew"),
         ("judge", 0, 1, "again"),
         ("judge", 1, 0, None),

@@ -20,14 +20,14 @@ class Judgement:
     asker: str
     part: int = 0
     turn: int = 0
-    repeat: int = 0
+    asking: int = 0
     ask_hash: str = "h0"
     status: str = "ok"
     text: str | None = None
     evidence: tuple[str, ...] | None = None
 
 
-KEY = ("doc_id", "index", "asker", "part", "turn", "repeat")
+KEY = ("doc_id", "index", "asker", "part", "turn", "asking")
 
 JUDGEMENTS = RowSchema(
     ArrowTable(
