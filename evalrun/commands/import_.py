@@ -95,17 +95,15 @@ def _plan(args: argparse.Namespace, n: int) -> Plan:
 
 
 def _write(run: Run, plan: Plan, cell: Cell, imported: Imported) -> None:
-    model = plan.model.name
+    files = run.cell(plan.model.name, cell.name)
     metadata = {
         "ask_id": cell.ask_id,
         "content": json.dumps({"dataset": imported.digest, "engine": "import"}),
         "n": str(cell.n),
         "evalrun": __version__,
     }
-    doc_store.write_docs(
-        run, model, cell.name, imported.docs, {}, {**metadata, "dataset": imported.digest}
-    )
-    with Writer(run, model, cell.name, metadata) as writer:
+    doc_store.write_docs(files, imported.docs, {}, {**metadata, "dataset": imported.digest})
+    with Writer(files, metadata) as writer:
         for reply in imported.replies:
             writer.append(reply)
         writer.finalize([doc.id for doc in imported.docs])

@@ -94,7 +94,7 @@ def ask(context: Context) -> Outcome:
 
 
 def _finished(
-    context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.Outcome], keeper: Keeper
+    context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.CellOutcome], keeper: Keeper
 ) -> Outcome:
     """Score what was asked, unless only asking was wanted, and say how the run ended."""
     config = context.config

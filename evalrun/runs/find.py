@@ -152,7 +152,5 @@ def _none(draft: Plan, output_dir: Path, what: str, is_eval: bool) -> Fault:
                 f"{text} The nearest is {stored.run.path}, which was made with other settings "
                 f"({lines}). Give its settings, {named}or run {way_out}."
             )
-    wanted = layout.Run(output_dir / "<time>").predictions_file(
-        draft.model.name, draft.cells[0].name
-    )
-    return Fault(f"{text} Expected a file such as {wanted}. Run {way_out} first.")
+    wanted = layout.Run(output_dir / "<time>").cell(draft.model.name, draft.cells[0].name)
+    return Fault(f"{text} Expected a file such as {wanted.predictions.file}. Run {way_out} first.")

@@ -203,11 +203,10 @@ def _derived(run: Seen) -> State | None:
 
     try:
         stored = load(run.run.path)
-        model = stored.plan.model.name
         done, total, is_whole = 0, 0, True
         for cell in stored.plan.cells:
-            done += predictions.count(run.run, model, cell.name)
-            total += (saved_docs.count(run.run, model, cell.name) or 0) * cell.n
+            done += predictions.count(stored.files(cell))
+            total += (saved_docs.count(stored.files(cell)) or 0) * cell.n
             is_whole = is_whole and stored.is_complete(cell)
     except Fault:
         return None
@@ -215,7 +214,7 @@ def _derived(run: Seen) -> State | None:
     if is_whole:
         return known
     for cell in stored.plan.cells:
-        owner = lock.owner_of(run.run.lock_file(model, cell.name))
+        owner = lock.owner_of(stored.files(cell).predictions.lock_file)
         if lock.is_alive(owner):
             return replace(
                 known,

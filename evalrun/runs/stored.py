@@ -9,6 +9,7 @@ from evalrun.errors import Fault
 from evalrun.planning.json_form import from_json
 from evalrun.store import layout
 from evalrun.store.cell import predictions, saved_docs
+from evalrun.store.cell.files import CellFiles
 from evalrun.tasks import cell_requests
 from evalrun.types import Cell, Kind, Plan
 
@@ -24,28 +25,31 @@ class Stored:
         """The cell of that name, if the run has one."""
         return next((c for c in self.plan.cells if c.name == name), None)
 
+    def files(self, cell: Cell) -> CellFiles:
+        """Where the files of that cell lie."""
+        return self.run.cell(self.plan.model.name, cell.name)
+
     def dataset_digest(self, cell: Cell) -> str | None:
         """The digest of the data that the cell was asked from, as it was recorded; None where it
         was not.
         """
-        known = saved_docs.metadata(self.run, self.plan.model.name, cell.name)
-        return known.get("dataset")
+        return saved_docs.metadata(self.files(cell)).get("dataset")
 
     def is_complete(self, cell: Cell) -> bool:
         """True where every row that the plan asks for has been written and put into its final
         file.
         """
-        model = self.plan.model.name
-        if not predictions.is_final(self.run, model, cell.name):
+        files = self.files(cell)
+        if not predictions.is_final(files):
             return False
-        n_docs = saved_docs.count(self.run, model, cell.name)
+        n_docs = saved_docs.count(files)
         if n_docs is None:
             return False
         wanted = n_docs * cell.n
         if cell.kinds != (Kind.GENERATE.value,):  # a row per choice
-            stored = saved_docs.read_docs(self.run, model, cell.name)
+            stored = saved_docs.read_docs(files)
             wanted = sum(len(cell_requests.keys_of(cell, each.doc)) for each in stored)
-        return predictions.count(self.run, model, cell.name) >= wanted
+        return predictions.count(files) >= wanted
 
 
 def load(path: Path) -> Stored:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from evalrun.errors import Fault, unknown, visible
-from evalrun.tasks.gold import GOLD_FORMS, gold_places, letters_of
+from evalrun.tasks.gold import GOLD_FORMS, fitting_bases, gold_places, letters_of
 from evalrun.tasks.rows import Rows, column_of
 from evalrun.tasks.templates import filled, is_template, names_of
 from evalrun.tasks.values import MISSING, as_text, is_absent, jsonable
@@ -97,6 +97,7 @@ class _Table:
             if isinstance(options, tuple)
             else None
         )
+        self._base: int | None = dataset.index_base
         self._extra = {
             name: _cells(rows, _extra_column(name, names), self.n, _extra_key(name, names))
             for name in extra
@@ -186,7 +187,7 @@ class _Table:
         value = self._cells["gold"][i]
         if self.dataset.gold_form == "flags":
             return self._flagged(value, choices, i)
-        values = value if isinstance(value, (list, tuple)) else [value]
+        values = self._gold_values(i)
         if not values or any(is_absent(each) for each in values):
             raise Fault(
                 f"{self.rows.place(i)} has no answer: dataset.columns.gold reads {_shown(value)}."
@@ -225,7 +226,7 @@ class _Table:
         return text
 
     def _places(self, value: Any, choices: tuple[str, ...], i: int) -> tuple[int, ...]:
-        form, base = self.dataset.gold_form, self.dataset.index_base
+        form, base = self.dataset.gold_form, self._index_base()
         found = gold_places(value, choices, form, base)
         if len(found) == 1:
             return next(iter(found.values()))
@@ -246,6 +247,31 @@ class _Table:
             f"{start} names none of the {len(choices)} options ({shown}). Allowed: {ways} "
             f"(dataset.gold_form={form})."
         )
+
+    def _index_base(self) -> int:
+        """What indices are counted from: as declared, else the one base that fits every document.
+
+        Fault where 0 and 1 both fit: every answer would be another option.
+        """
+        form = self.dataset.gold_form
+        if self._base is None and form not in ("index", "auto"):
+            self._base = 0
+        if self._base is None:
+            fitting = fitting_bases(
+                ((self._gold_values(i), self.choices(i)) for i in range(self.n)), form
+            )
+            if len(fitting) > 1:
+                raise Fault(
+                    f"{self.rows.source}: the answers are indices that fit whether options are "
+                    "counted from 0 or from 1. Say which: dataset.index_base=0 or "
+                    "dataset.index_base=1."
+                )
+            self._base = fitting[0] if fitting else 0
+        return self._base
+
+    def _gold_values(self, i: int) -> list[Any]:
+        value = self._cells["gold"][i]
+        return list(value) if isinstance(value, (list, tuple)) else [value]
 
     def extra(self, i: int) -> tuple[tuple[str, Any], ...]:
         """The further columns that the templates use.

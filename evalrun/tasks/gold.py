@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from evalrun.tasks.values import as_text
@@ -36,16 +36,44 @@ def gold_places(
     return found
 
 
-def _by_index(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
+def fitting_bases(rows: Iterable[tuple[Sequence[Any], Sequence[str]]], form: str) -> list[int]:
+    """The bases, of 0 and 1, by which every index among the gold answers names an option.
+
+    Both where nothing decides, and none where no answer is an index or neither base fits.
+
+    Args:
+        rows: (gold answers, options) of each document.
+        form: index, or auto, where a number that is also an option's text is no index.
+    """
+    fitting = [0, 1]
+    has_index = False
+    for values, choices in rows:
+        for value in values:
+            if form == "auto" and _by_text(value, choices, 0):
+                continue
+            number = _whole_number(value)
+            if number is None:
+                continue
+            has_index = True
+            fitting = [base for base in fitting if 0 <= number - base < len(choices)]
+    return fitting if has_index else []
+
+
+def _whole_number(value: Any) -> int | None:
     text = (as_text(value) or "").strip()
     if isinstance(value, bool):
-        return ()
+        return None
     if isinstance(value, float) and value.is_integer():
         text = str(int(value))
-    if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 10):
+    is_number = text.isascii() and text.lstrip("-").isdigit() and len(text) < 10
+    return int(text) if is_number else None
+
+
+def _by_index(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
+    number = _whole_number(value)
+    if number is None:
         return ()
-    place = int(text) - base
-    return (place,) if 0 <= place < len(choices) else ()
+    return (number - base,) if 0 <= number - base < len(choices) else ()
 
 
 def _by_letter(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:

@@ -316,7 +316,7 @@ def test_an_unfinished_run_is_told_of(evalrun: Evalrun, bench: Make, tmp_path: P
 def reopened(run: Path) -> Writer:
     """A second start of the writer on the only cell of a run."""
     (cell,) = find.load(run).plan.cells
-    return Writer(Run(run), "replay", "gsm8k", {"ask_id": cell.ask_id})
+    return Writer(Run(run).cell("replay", "gsm8k"), {"ask_id": cell.ask_id})
 
 
 def test_re_001_the_last_row_of_a_key_wins(evalrun: Evalrun, tmp_path: Path) -> None:
@@ -361,7 +361,9 @@ def shard_of_single_rows(run: Path) -> Path:
     with reopened(run) as writer:
         stored = writer.stored_metadata
     final.unlink()
-    with Writer(Run(run), "replay", "gsm8k", {"ask_id": content.plan.cells[0].ask_id}) as writer:
+    with Writer(
+        Run(run).cell("replay", "gsm8k"), {"ask_id": content.plan.cells[0].ask_id}
+    ) as writer:
         writer.describe({k: stored[k] for k in ("content", "n")})
         for row in rows:
             writer.append(row)

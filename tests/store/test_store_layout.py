@@ -56,7 +56,7 @@ def test_other_names_are_hashed(name: str, form: str) -> None:
 def test_two_owners_stay_apart() -> None:
     """CL-006."""
     paths = {
-        Run(Path("o")).predictions_file(model, "t").parent for model in ("orgA/m:v1", "orgB/m:v1")
+        Run(Path("o")).cell(model, "t").predictions.folder for model in ("orgA/m:v1", "orgB/m:v1")
     }
     assert len(paths) == 2
     assert all(
@@ -86,21 +86,24 @@ def test_clashing_names_are_refused() -> None:
 
 def test_paths() -> None:
     run = Run(Path("r"))
-    cell = ("m", "t")
+    cell = run.cell("m", "t")
     got = [
         run.plan_file,
         run.config_file("20260101_000000", 7),
-        run.predictions_file(*cell),
-        run.docs_file(*cell),
-        run.new_shard(*cell),
-        run.lock_file(*cell),
-        run.verdicts_file(*cell),
-        run.results_file(*cell),
-        run.statistics_file(*cell),
-        run.times_file(*cell),
+        cell.predictions.file,
+        cell.docs_file,
+        cell.predictions.new_shard(),
+        cell.predictions.lock_file,
+        cell.judgements.file,
+        cell.judgements.new_shard(),
+        cell.judgements.lock_file,
+        cell.verdicts_file,
+        cell.results_file,
+        cell.statistics_file,
+        cell.times_file,
         run.summary_dir,
-        run.log_file("infer", *cell),
-        run.log_file("eval", *cell),
+        cell.log_file("infer"),
+        cell.log_file("eval"),
     ]
     assert [path.as_posix() for path in got] == [
         "r/configs/plan.json",
@@ -109,6 +112,9 @@ def test_paths() -> None:
         "r/predictions/m/t.docs.arrow",
         "r/predictions/m/t.1.arrows",
         "r/predictions/m/t.lock",
+        "r/judgements/m/t.arrow",
+        "r/judgements/m/t.1.arrows",
+        "r/judgements/m/t.lock",
         "r/verdicts/m/t.arrow",
         "r/results/m/t.json",
         "r/results/m/t.docs.arrow",
@@ -117,11 +123,14 @@ def test_paths() -> None:
         "r/logs/infer/m/t.out",
         "r/logs/eval/m/t.out",
     ]
+    assert cell.log_name("eval") == "logs/eval/m/t.out"
+    with pytest.raises(ValueError, match="no log folder for stage 'judge'"):
+        cell.log_file("judge")
 
 
 def test_shards_are_counted_as_numbers(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    folder = run.predictions_file("m", "t").parent
+    folder = run.cell("m", "t").predictions.file.parent
     folder.mkdir(parents=True)
     for name in (
         "t.2.arrows",
@@ -132,8 +141,11 @@ def test_shards_are_counted_as_numbers(tmp_path: Path) -> None:
         "t.11.arrows.damaged",
     ):
         (folder / name).touch()
-    assert [path.name for path in run.shards("m", "t")] == ["t.2.arrows", "t.10.arrows"]
-    assert run.new_shard("m", "t").name == "t.12.arrows"
+    assert [path.name for path in run.cell("m", "t").predictions.shards()] == [
+        "t.2.arrows",
+        "t.10.arrows",
+    ]
+    assert run.cell("m", "t").predictions.new_shard().name == "t.12.arrows"
 
 
 def test_claim_is_exclusive(tmp_path: Path) -> None:
