@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from evalrun.errors import Fault
+from evalrun.grammar import name_of_call
 from evalrun.interop import documents
 from evalrun.interop.documents import Given
-from evalrun.grammar import name_of_call
 from evalrun.metrics import check_ready, foreign, make_metric, make_scorer, naming, samples_needed
 from evalrun.metrics.base import Matrix, Metric, Output, Scorer
 from evalrun.metrics.create import parameters
