@@ -22,7 +22,7 @@ ONLY_IN = {
     "vllm": ("evalrun/backends/",),
     "datasets": ("evalrun/tasks/sources/hub.py",),
     "aiohttp": ("evalrun/backends/",),
-    "pandas": ("evalrun/stages/", "evalrun/runs/", "evalrun/__init__.py"),
+    "pandas": ("evalrun/stages/", "evalrun/runs/", "evalrun/api.py"),
     "rich": ("evalrun/cli/", "evalrun/commands/", "evalrun/runs/", "evalrun/stages/"),
     "pyarrow": (
         "evalrun/store/",

@@ -82,6 +82,18 @@ def read_verdicts(files: CellFiles) -> dict[str, dict[tuple[str, int], Verdict]]
     return found
 
 
+def verdict_columns(files: CellFiles) -> dict[str, list[Any]]:
+    """Column name -> values of all stored rows; empty where none are stored.
+
+    Fault: the file is not sound.
+    """
+    try:
+        batches, _ = arrowfile.read_file(files.verdicts_file, VERDICTS)
+    except FileNotFoundError:
+        return {}
+    return {name: lists(batches, name) for name in VERDICTS.schema.names}
+
+
 def _row(doc_id: str, index: int, scorer: str, verdict: Verdict) -> tuple[Any, ...]:
     start, end = verdict.span if verdict.span is not None else (None, None)
     state = State(verdict.state).value
