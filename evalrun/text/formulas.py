@@ -24,12 +24,15 @@ _PERCENT_LAST = re.compile(rf"\s*{_PERCENT}\s*$")
 _JOINED = re.compile(rf"{_CLOSERS}(?:,|;|and\b|or\b|,\s*and\b|,\s*or\b){_OPENERS}")
 _DOTS = re.compile(r"\\(?:[ldc]?dots)(?![A-Za-z])|\.\.\.|…")
 _REPEATING = re.compile(r"\d\s*(?:\\[lc]?dots|\.\.\.|…)[\s$.]*$")
-_COMMAND = re.compile(r"\\{1,2}[A-Za-z]+\*?\s*\{[^{}\\]*\}|\\{1,2}[A-Za-z]+|\\.")
+_COMMAND = re.compile(
+    r"\\(?:triangle|angle|odot|square|parallel)\s?[A-Z]{2,6}|"  # points, no word
+    r"\\{1,2}[A-Za-z]+\*?\s*\{[^{}\\]*\}|\\{1,2}[A-Za-z]+|\\."
+)
 _UNIT = (
     r"(?:[mcdk]?m/s|km/h|mi/h|[mcdk]m|[mk]g|m[lL]|lbs?|oz|ft|in|yd|mi|mins?|secs?|hrs?|days?|men|pcs"
     r"|mph|kph|kmh|rpm|kW|kWh|[kMG]?Hz|[kKMG]B|k?Pa|kJ|kN|°[CF]?|pts?|USD|sq|cu|cc|gal|pt|qt|doz)"
 )
-_MORE = r"(?:[\s/.](?:[A-Za-z./]{0,40}(?:\^?[23])?)){0,8}"
+_MORE = r"(?:[\s/.][A-Za-z]{0,40}(?:\^?[23])?){0,12}"
 _WITH_UNIT = re.compile(
     rf"([^A-Za-z\\\u4e00-\u9fff]{{0,60}}\d)(?:"
     rf"\s?{_UNIT}(?:\s?\^?\{{?[23]\}}?|[²³])?(?![A-Za-z]){_MORE}"

@@ -15,6 +15,7 @@ from evalrun.text.formulas import Quantity, is_equal_quantity, quantity, split_l
 
 Equal = Callable[[str, str], bool]
 """Whether two formulas are equal: for the members of a list."""
+Named = tuple[str, str, str]
 
 _FONT = r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:bf|it|rm|sf|tt)|operatorname|mbox)"
 _CLOCK = re.compile(
@@ -45,6 +46,9 @@ _DRESS = " $*.\n\t"
 _NAMED = re.compile(
     r"\s?(\\?[A-Za-z]{1,10}'?(?:\s?\([^()=]{1,20}\))?)(?:_\{?(\w{1,4})\}?)?"
     r"\s?=\s?([^=]{1,200})"
+)
+_AND_OR = re.compile(
+    r",?\s?(?:\\text\s?\{\s?(?:and|or)\s?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])),?"
 )
 _BRACKET = re.compile(r"[(]\s?(.*?)\s?[)]|\\left\s?\(\s?(.*?)\s?\\right\s?\)")
 
@@ -82,6 +86,8 @@ def _ratios(gold: str, answer: str, precision: int) -> bool | None:
         return False if longest > 2 else None
     if len(terms[0]) != len(terms[1]):
         return False
+    if any(0 in each for each in terms if each):  # 8:00
+        return terms[0] == terms[1]
     return all(
         _is_same(a * terms[1][0], b * terms[0][0], precision) for a, b in zip(*terms, strict=True)
     )
@@ -154,21 +160,41 @@ def is_same_word(gold: str, answer: str) -> bool:
 def _named(gold: str, answer: str, equal: Equal) -> bool | None:
     """x = 1, y = 2 against values without names: they stand in the same order.
 
-    Roots of one unknown (x_1 = 1, x_2 = 2) are a set: the library compares these.
+    Roots of one unknown (x_1 = 1, x_2 = 2) against x = 1 or x = 2 are two sets of values; against
+    bare values the library compares them.
     """
-    names = _names(gold)
-    if names is None or "=" in answer:
+    names, others = _names(gold), _names(answer)
+    if names is None:
+        return None
+    if others is not None:
+        return equal(*map(_roots, (names, others))) if _are_roots(names, others) else None
+    if "=" in answer or len({name for name, _, _ in names}) < len(names):
         return None
     bracketed = _BRACKET.fullmatch(answer.strip())
-    values = split_list((bracketed[1] or bracketed[2] or "") if bracketed else answer)
+    values = _parts((bracketed[1] or bracketed[2] or "") if bracketed else answer)
     if len(values) != len(names):
         return None
-    return all(equal(own, other.strip()) for (_, own), other in zip(names, values, strict=True))
+    return all(equal(own, other) for (_, _, own), other in zip(names, values, strict=True))
 
 
-def _names(text: str) -> list[tuple[str, str]] | None:
-    """(name, value) of every part of a list of equations in different unknowns; else None."""
-    parts = [_NAMED.fullmatch(part.strip()) for part in split_list(text)]
-    found = [(part[1], part[3].strip()) for part in parts if part is not None]
-    letters = {name for name, _ in found}
-    return found if 1 < len(found) == len(parts) == len(letters) else None
+def _are_roots(names: list[Named], others: list[Named]) -> bool:
+    """Whether both are values of one unknown and only one of them numbers these."""
+    letters = {name for name, _, _ in [*names, *others]}
+    numbered = [all(index for _, index, _ in each) for each in (names, others)]
+    return len(letters) == 1 and numbered[0] != numbered[1]
+
+
+def _roots(names: list[Named]) -> str:
+    return ", ".join(value for _, _, value in names)
+
+
+def _names(text: str) -> list[Named] | None:
+    """(name, index, value) of every part of a list of equations; else None."""
+    parts = [_NAMED.fullmatch(part) for part in _parts(text)]
+    found = [(part[1], part[2] or "", part[3].strip()) for part in parts if part is not None]
+    return found if 1 < len(found) == len(parts) else None
+
+
+def _parts(text: str) -> list[str]:
+    """The members of a list joined by commas, "and", "or"."""
+    return [part.strip() for part in split_list(_AND_OR.sub(", ", text))]

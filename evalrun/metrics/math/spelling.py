@@ -15,10 +15,17 @@ from evalrun.text.formulas import measured, split_list
 MAX_FORMULA = 2000
 """Characters; a longer formula keeps its spelling."""
 
-_JOINT = r"(?:,?\s{0,4}(?:and|or|和|或)(?![A-Za-z])|[,;、，；])"
 _BETWEEN = re.compile(
-    rf"(?:(?<!\\)\$\$?|(?<!\\)\\[)\]])\s{{0,4}}{_JOINT}\s{{0,4}}(?:\$\$?|\\[(\[])"
+    r"(?:(?<!\\)\$\$?|(?<!\\)\\[)\]])\s{0,4}"
+    r"(?:,?\s{0,4}(and|or|和|或)(?![A-Za-z])|[,;、，；])\s{0,4}(?:\$\$?|\\[(\[])"
 )
+_JOINTS = {
+    "and": r" \text{ and } ",
+    "和": r" \text{ and } ",
+    "or": r" \text{ or } ",
+    "或": r" \text{ or } ",
+}
+_LAST_UNIT = re.compile(r"(?<=[\d})])\s?[\u4e00-\u9fff]{1,12}[.。]?$")
 _DELIMITER = re.compile(r"(?<!\\)(?:\$\$?|\\[()\[\]])")
 _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}%$])")
 _SINGLE = re.compile(r"(?<!\\)\\(?:\\\\)*(?=[A-Za-z{}%$])")
@@ -71,6 +78,8 @@ _GROUPED = re.compile(
     r"(?![\d,]|\s?\)|\s?\]|\s?\\\}|\s?,)"
 )
 _GROUP_MARK = re.compile(r"\{,\}|,\\!|\\,|\\ |[, ]")
+_BESIDE = re.compile(r"\d{1,40}(?:(?:\s|\\[ ,;]){1,4}\d{1,40}){1,20}")  # 1 2 is read as a sum
+_GAP = re.compile(r"(?:\s|\\[ ,;])+")
 _CASES = re.compile(r"\\(?:begin\{cases\}|left\s?\\\{\s?\\begin\{(?:array|aligned|matrix)\})")
 _CASES_HEAD = re.compile(r"^\s?(?:\{[lcr| ]{0,9}\})?")
 _CASES_TAIL = re.compile(r"\\end\{(?:cases|array|aligned|matrix)\}(?:\s?\\right\s?\.)?")
@@ -93,12 +102,12 @@ _SIGNED_PAIR = re.compile(r"\\(pm|mp)(?![A-Za-z])\s?")
 
 
 def body(text: str) -> str:
-    r"""The formula without its delimiters; formulas joined by a comma, "and", "or" are one list.
+    r"""The formula without its delimiters; formulas joined by a comma, "and", "or" are one.
 
-    "$x=1$ and $y=2$" is "x=1, y=2".
+    "$x=1$, $y=2$" is "x=1, y=2".
     """
-    line = " ".join(text.split())
-    return _DELIMITER.sub("", _BETWEEN.sub(", ", line)).strip()
+    line = _BETWEEN.sub(lambda match: _JOINTS.get(match[1], ", "), " ".join(text.split()))
+    return _DELIMITER.sub("", line).strip()
 
 
 def spelled(text: str) -> str:
@@ -110,9 +119,11 @@ def spelled(text: str) -> str:
         text = text.replace("\\\\", "\\")  # a gold that was escaped once too often
     text = _RADICAL.sub(lambda match: rf"\sqrt{{{match[1] or match[2]}}}", text)
     text = _SIGN.sub(lambda match: _SIGNS[match[0]], text)
+    text = _LAST_UNIT.sub("", text)
     for pattern, better in _SIMPLE:
         text = pattern.sub(better, text)
     text = _GROUPED.sub(lambda match: _GROUP_MARK.sub("", match[0]), text)
+    text = _GAP.sub(", ", text) if _BESIDE.fullmatch(text) else text
     text = _REPEATED.sub(_ratio_of_repeated, text)
     text = _ANGLE.sub(_in_radians, text)
     text = ", ".join(map(_both_signs, split_list(_listed(text))))
