@@ -137,7 +137,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["model=replay", "model.path=null"], "Model replay (backend replay) has no model.path."),
     (
         ["model=vllm_server", "model.base_url=null"],
-        "Model vllm_server has no model.base_url. Say model.base_url=",
+        "Model vllm_server (backend openai_chat) has no model.base_url. Say model.base_url=",
     ),
     (
         ["--mode", "eval"],
@@ -187,7 +187,7 @@ def test_help_version_and_no_words(evalrun: Evalrun) -> None:
 
 def test_every_flag_of_the_help_is_read() -> None:
     from evalrun.cli.help import HELP
-    from evalrun.runs.arguments import FLAGS
+    from evalrun.runs.words.flags import FLAGS
 
     shown = {
         word.strip(",")

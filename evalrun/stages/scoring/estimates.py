@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalrun.metrics import naming
+from evalrun.metrics import naming, signatures
 from evalrun.metrics.base import Matrix, Metric, Output, Statistic
 from evalrun.stages.scoring.error_bars import OutputError, error_of
 from evalrun.stats.clustered import FEW, cluster_codes
@@ -198,7 +198,7 @@ def _estimate(
 ) -> Estimate:
     # The rule of the error, not what the data made of it (Wilson, t): a run that grows keeps its
     # signatures.
-    signature = naming.signature(
+    signature = signatures.signature(
         item.metric,
         output,
         scorer=item.plan.scorer,

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
+from evalrun.backends.cancelling import Cancellation
+
 T = TypeVar("T")
 
 
@@ -58,21 +60,30 @@ async def work_through(
         raise first
 
 
-def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` in an event loop of its own.
+def run_loop(main: Coroutine[Any, Any, T], cancellation: Cancellation | None = None) -> T:
+    """Run `main` in an event loop of its own, also where this thread runs one already (a notebook).
+
+    Args:
+        main: what is run; cancelled and cleaned up before anything is raised.
+        cancellation: another thread's way to end it; then Cancelled is raised.
 
     What a Python signal handler raises (KeyboardInterrupt, Stopped) is kept, `main` is cancelled
     and cleaned up, and then it is raised; raised inside a callback of the loop it would be logged
     and lost. A second signal whose handler raises ends the loop where it stands.
     """
-    with asyncio.Runner() as runner:
+    cancellation = cancellation or Cancellation()
+    with _no_loop_running(), asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         loop = runner.get_loop()
         caught: list[BaseException] = []
 
         async def guarded() -> T:
             task = asyncio.current_task()
             assert task is not None
-            with _signals_caught(loop, task, caught):
+
+            def wake() -> None:
+                loop.call_soon_threadsafe(task.cancel)
+
+            with _signals_caught(loop, task, caught), cancellation.waking(wake):
                 return await main
 
         try:
@@ -81,10 +92,27 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
             caught.append(carried.stop)
         except asyncio.CancelledError:
             if not caught:
+                cancellation.check()
                 raise
     if caught:
         raise caught[0]
     return result
+
+
+@contextmanager
+def _no_loop_running() -> Iterator[None]:
+    """Within the block this thread counts as one without a running loop.
+
+    asyncio refuses a loop inside another one, since the outer one stands still meanwhile. That is
+    what a call in a notebook's cell does anyway; and only in this thread do Ctrl-C and signals
+    reach the requests.
+    """
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(outer)
 
 
 @contextmanager

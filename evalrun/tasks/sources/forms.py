@@ -22,6 +22,16 @@ TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 
 COMPRESSED = (".gz",)
 
+UNREADABLE = {
+    ".zst": "is compressed with Zstandard, which evalrun does not read. Unpack it: zstd -d FILE",
+    ".bz2": "is compressed with bzip2, which evalrun does not read. Unpack it: bunzip2 FILE",
+    ".xz": "is compressed with xz, which evalrun does not read. Unpack it: unxz FILE",
+    ".zip": "is an archive, which evalrun does not read. Unpack it: unzip FILE",
+    ".xlsx": "is an Excel workbook, which evalrun does not read. Save the sheet as CSV (UTF-8)",
+    ".xls": "is an Excel workbook, which evalrun does not read. Save the sheet as CSV (UTF-8)",
+}
+"""Suffixes of files that people have, and what to do with them."""
+
 
 def form_of(name: str) -> str | None:
     """The form of a file by its name, case ignored; None where the suffix says nothing.
