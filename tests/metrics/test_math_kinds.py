@@ -54,9 +54,8 @@ def test_never_worse_than_the_library_in_any_kind() -> None:
     assert 0.6 < sum(n for n, _ in right.values()) / len(ROWS) < 0.8
 
 
-@pytest.mark.long
 def test_the_library_finds_what_the_rows_say() -> None:
-    """The column `library` is what math-verify itself returns, not what we think of it."""
+    """The column `library` is what math-verify itself returns; every tenth row is tried."""
     from math_verify import parse, verify
 
     symbolic.load()
@@ -130,6 +129,7 @@ SPELLED = [
     ("\\\\frac{1}{2}", "\\frac{1}{2}"),
     ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}1\\\\2\\end{pmatrix}"),
     ("\\begin{cases}x=1\\\\y=2\\end{cases}", "x=1, y=2"),
+    ("\\begin{cases}x&=1\\\\y&=2\\end{cases}", "x=1, y=2"),
     ("\\begin{cases}1&x>0\\\\0&x\\le0\\end{cases}", "\\begin{cases}1&x>0\\\\0&x\\le0\\end{cases}"),
     ("0.1\\overline{6}", "\\frac{1}{6}"),
     ("0.\\dot{1}\\dot{3}", "\\frac{13}{99}"),
@@ -168,16 +168,16 @@ def test_letters_that_may_be_units() -> None:
 
 
 def test_numbers_with_units() -> None:
-    with_unit = ["12 apples", "5cm", "60km/h", "99颗弹珠", "9.8 m/s^2", "3\\text{ hours}", "$5 USD"]
-    assert [formulas.measured(text) for text in with_unit] == [
-        "12",
-        "5",
-        "60",
-        "99",
-        "9.8",
-        "3",
-        "$5",
+    pairs = [
+        ("12 apples", "12"),
+        ("5cm", "5"),
+        ("60km/h", "60"),
+        ("99颗弹珠", "99"),
+        ("9.8 m/s^2", "9.8"),
+        ("3\\text{ hours}", "3"),
+        ("$5 USD", "$5"),
     ]
+    assert [pair for pair in pairs if formulas.measured(pair[0]) != pair[1]] == []
     none = ["2 ab", "2 sin x", "5 hours 30 minutes", "3\\text{ and }4", "3\\text{ PM}", "x cm", "5"]
     assert [formulas.measured(text) for text in none] == [None] * len(none)
 

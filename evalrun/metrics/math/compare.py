@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from evalrun.metrics.math import forms, symbolic
+from evalrun.metrics.math import notations, symbolic
 from evalrun.metrics.math.spelling import spelled, unit_letter
+from evalrun.metrics.math.stated import formula_of
 from evalrun.text.formulas import (
     has_formula,
     is_equal_quantity,
@@ -38,9 +39,9 @@ def equal(gold: str, answer: str, precision: int = 5, known: Sequence[Any] = ())
     terms, others = sequence(gold), sequence(answer)
     if terms is not None or others is not None:
         return terms is not None and others is not None and _same_terms(terms, others, precision)
-    gold = symbolic.formula_of(gold)
+    gold = formula_of(gold)
     one, other = _spelled(gold), _spelled(answer)
-    decided = forms.decide(one, other, precision, partial(equal, precision=precision))
+    decided = notations.decide(one, other, precision, partial(equal, precision=precision))
     if decided is not None:
         return decided
     units = {unit_letter(one), unit_letter(other)} - {""}

@@ -27,7 +27,7 @@ def differs(gold: Any, answer: Any) -> bool:
     1e-12; 1e-4 where one is a float); expressions with unknowns at two points. Equations without a
     common unknown differ. Texts never differ.
     """
-    return _have_no_common_unknown(gold, answer) or any(
+    return _share_no_unknown(gold, answer) or any(
         _differ(one, other) for one, other in _members(gold, answer)
     )
 
@@ -78,7 +78,7 @@ def _is_close(one: Any, other: Any, precision: int) -> bool:
     return bool(gap.is_number and gap <= Rational(1, 2 * 10**precision))
 
 
-def _have_no_common_unknown(gold: Any, answer: Any) -> bool:
+def _share_no_unknown(gold: Any, answer: Any) -> bool:
     from sympy.core.relational import Relational
 
     if not (isinstance(gold, Relational) and isinstance(answer, Relational)):

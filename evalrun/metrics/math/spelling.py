@@ -83,6 +83,7 @@ _GAP = re.compile(r"(?:\s|\\[ ,;])+")
 _CASES = re.compile(r"\\(?:begin\{cases\}|left\s?\\\{\s?\\begin\{(?:array|aligned|matrix)\})")
 _CASES_HEAD = re.compile(r"^\s?(?:\{[lcr| ]{0,9}\})?")
 _CASES_TAIL = re.compile(r"\\end\{(?:cases|array|aligned|matrix)\}(?:\s?\\right\s?\.)?")
+_CONDITION = re.compile(r"&(?!\s{0,4}(?:[=<>]|\\(?:le|ge|leq|geq|ne|neq)(?![A-Za-z])|&))")
 _RELATION = re.compile(r"(?<![<>!\\])=|[<>]|\\(?:le|ge|leq|geq|ne|neq)(?![A-Za-z])")
 _REPEATED = re.compile(
     r"(?<![\d.])(\d*)\.(\d{0,20})(?:\\overline\s?\{(\d{1,20})\}|\\dot\s?\{(\d)\}"
@@ -139,7 +140,8 @@ def _listed(text: str) -> str:
     inner = _CASES_HEAD.sub("", text[head.end() : tail.start()], count=1)
     rows = [row.replace("&", "").strip(" ,;.") for row in inner.split("\\\\")]
     rows = [row for row in rows if row]
-    if not all(_RELATION.search(row) for row in rows) or "\\begin" in inner:
+    is_system = all(_RELATION.search(row.partition(",")[0]) for row in rows)
+    if not is_system or _CONDITION.search(inner) or "\\begin" in inner:
         return text  # a function by cases
     return text[: head.start()] + ", ".join(rows) + text[tail.end() :]
 

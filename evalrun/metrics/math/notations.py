@@ -1,4 +1,4 @@
-r"""Forms that a text shows and that symbols lose: clock times, ratios, numbers in a base, words,
+r"""Notations that a text shows and symbols lose: clock times, ratios, numbers in a base, words,
 lists of named values.
 
 Each is decided here by its own meaning; the library reads 1:2:3 as 1/6, 101_2 as 101 and 3 am as 3.
@@ -54,7 +54,7 @@ _BRACKET = re.compile(r"[(]\s?(.*?)\s?[)]|\\left\s?\(\s?(.*?)\s?\\right\s?\)")
 
 
 def decide(gold: str, answer: str, precision: int, equal: Equal) -> bool | None:
-    """Whether two spelled formulas are equal, where a form of this module decides it; else None."""
+    """Whether two spelled formulas are equal, where a notation of this module decides it; else None."""
     for rule in (_clocks, _ratios, _bases, _words):
         verdict = rule(gold, answer, precision)
         if verdict is not None:
