@@ -54,7 +54,7 @@ _BRACKET = re.compile(r"[(]\s?(.*?)\s?[)]|\\left\s?\(\s?(.*?)\s?\\right\s?\)")
 
 
 def decide(gold: str, answer: str, precision: int, equal: Equal) -> bool | None:
-    """Whether two spelled formulas are equal, where a notation of this module decides it; else None."""
+    """Whether two spelled formulas are equal, where a notation decides it; else None."""
     for rule in (_clocks, _ratios, _bases, _words):
         verdict = rule(gold, answer, precision)
         if verdict is not None:
