@@ -8,19 +8,19 @@ whose value is 0. For 0/1 values that is the exact interval of Clopper and Pears
 values a whole document at the end is far too much where t is right, so it is added in part:
 
     far  = tie^2 min(1, 12 / apart)                  at 1
-    near = (1 - far) min(1, cv^2) min(1, 20 rel)     at min(1, 2 max)
+    near = (1 - far) min(1, cv^2) min(1, 15 rel)     at min(1, 1.75 max)
 
 tie is the share of the other documents that equal the median one, apart the number that do not
-(values that are nearly all equal tell nothing about what else may come), cv = sd / mean, and rel the
-relative variance of the mean, so that `near` fades where the mean is known to a fifth of itself. The
+(values that are nearly all equal tell nothing about what else may come), cv = sd / mean, and rel
+the relative variance of the mean: `near` fades where the mean is known to a quarter of itself. The
 end is the quantile of the beta law with the mean and the variance of the posterior of a Bayesian
 bootstrap (Rubin 1981) over documents and additions. Where nothing is added the variance carries
 N/(N-1) and (t/z)^2, so that the middle of the range gets Student's t.
 
-Documents in clusters: variance over clusters with Student's t at G_eff - 1 degrees of freedom, G_eff
-= N^2 / sum n_g^2 (Kish 1965), as Korn and Graubard (1998) do for shares. The added unit has the size
-of the design effect: one document where clusters do not matter, a cluster where they rule. It leans
-to a cluster where few documents inform about it.
+Documents in clusters: variance over clusters with Student's t at G_eff - 1 degrees of freedom,
+G_eff = N^2 / sum n_g^2 (Kish 1965), as Korn and Graubard (1998) do for shares. The added unit has
+the size of the design effect: one document where clusters do not matter, a cluster where they rule.
+It leans to a whole cluster where few documents inform about it.
 
 The constants were set by simulation; docs/intervals.md has the table. Below ASSURED clusters or
 documents nothing was simulated.
@@ -42,8 +42,8 @@ ASSURED = 15
 """Documents (or clusters) from which on the level was verified by simulation."""
 
 _APART = 12.0  # documents off the median up to which the addition at the end is whole
-_REACH = 2.0  # one more document may lie this much farther out than the farthest seen
-_ROUGH = 20.0  # a mean with a relative variance of 1/20 or more is rough
+_REACH = 1.75  # one more document may lie this much farther out than the farthest seen
+_ROUGH = 15.0  # a mean with a relative variance of 1/15 or more is rough
 _LEAN = 3.0  # documents that a whole cluster counts as in the estimate of the design effect
 _SAME = 1e-12  # values that differ by rounding alone are equal
 _STEADY = 1e8  # beta laws with more observations than this are normal within 1e-9
@@ -139,11 +139,18 @@ def sample_of(values: Floats, codes: NDArray[np.int64] | None = None) -> Sample:
         int(np.count_nonzero(np.abs(values - middle[place]) <= _SAME))
         for place in ((number - 1) // 2, number // 2)
     )
-    found = (mean, spread, unit_spread, equal, least, most)
-    columns = [np.asarray(x, dtype=np.float64) for x in found]
-    is_binary = np.asarray(np.all((values == 0) | (values == 1)), dtype=np.float64)
     return Sample(
-        number, groups, *columns, sizes=sizes, lean=np.asarray(lean), is_binary=is_binary
+        n=number,
+        units=groups,
+        mean=np.asarray(mean),
+        spread=np.asarray(spread),
+        unit_spread=np.asarray(unit_spread),
+        equal=np.asarray(float(equal)),
+        least=np.asarray(least),
+        most=np.asarray(most),
+        sizes=sizes,
+        lean=np.asarray(lean),
+        is_binary=np.asarray(np.all((values == 0) | (values == 1)), dtype=np.float64),
     )
 
 
