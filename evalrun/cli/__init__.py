@@ -1,4 +1,4 @@
-"""The command line.
+"""The command line: words in, an exit code out.
 
 `main` is the console script; it imports nothing heavy before it knows what is asked.
 """

@@ -16,10 +16,9 @@ from evalrun.stages.direct import Scores, score_rows
 from evalrun.stages.summary import SummarySettings, print_table
 from evalrun.store.disk import write_text_atomic
 from evalrun.store.strict_json import to_json
-from evalrun.tasks.rows import is_file, load_rows
-from evalrun.types import DatasetPlan, Kind, Record
-
-MODES = {Kind.GENERATE: "gen", Kind.LOGLIKELIHOOD: "ll", Kind.ROLLING: "ppl"}
+from evalrun.tasks.local_files import is_file
+from evalrun.tasks.rows import load_rows
+from evalrun.types import DatasetPlan, Record
 
 
 class _Parser(argparse.ArgumentParser):
@@ -129,7 +128,7 @@ def _records(keys: Sequence[str], found: Sequence[Scores], name: str) -> list[Re
                 model="value",
                 task=name,
                 version="",
-                mode=MODES[kind],
+                mode=kind.mode,
                 state="complete",
                 reason=None,
                 log=None,

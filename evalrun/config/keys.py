@@ -36,7 +36,7 @@ PEERS = {
 """What other tools call a setting -> ours."""
 
 
-class Kind(Enum):
+class KeyKind(Enum):
     """What a key holds. mapping: free keys; open: a value in one; column: one there that names a
     column, or several.
     """
@@ -50,34 +50,36 @@ class Kind(Enum):
     other = "other"
 
 
-def kind(key: str) -> Kind | None:
+def kind(key: str) -> KeyKind | None:
     """What the dotted key holds; None where the configuration has no such key."""
     node: Any = RunConfig
     before = ""
     for part in key.split("."):
-        if not part:
-            return None
         if is_dataclass(node):
-            hints = _hints(typing.cast(type, node))
-            if part not in hints:
-                return None
-            node = hints[part]
-        elif typing.get_origin(node) is dict:
+            node = _hints(typing.cast(type, node)).get(part)
+        elif typing.get_origin(node) is dict and part:
             node = typing.get_args(node)[1]
             if node is Any:
-                return Kind.column if before == "columns" else Kind.open
+                return KeyKind.column if before == "columns" else KeyKind.open
             if node is str:
-                return Kind.column  # deploy.env: a text under a free key
+                return KeyKind.column  # deploy.env: a text under a free key
         else:
             return None
+        if node is None:
+            return None
         before = part
+    return _kind_of(node)
+
+
+def _kind_of(node: Any) -> KeyKind:
     if node is str:
-        return Kind.text
+        return KeyKind.text
     if node == list[str]:
-        return Kind.texts
-    if typing.get_origin(node) is dict and typing.get_args(node)[1] in (Any, str):
-        return Kind.mapping
-    return Kind.section if is_dataclass(node) or typing.get_origin(node) is dict else Kind.other
+        return KeyKind.texts
+    if typing.get_origin(node) is dict:
+        is_free = typing.get_args(node)[1] in (Any, str)
+        return KeyKind.mapping if is_free else KeyKind.section
+    return KeyKind.section if is_dataclass(node) else KeyKind.other
 
 
 def all_keys(tasks: list[str]) -> list[str]:
@@ -90,21 +92,18 @@ def all_keys(tasks: list[str]) -> list[str]:
 
 
 def unknown_key(key: str, where: str = "") -> Fault:
-    """A Fault for a key that does not exist: the nearest one, and those that stand at its place."""
-    parts = key.split(".")
-    tasks = [parts[1]] if parts[0] == "tasks" and len(parts) > 2 else ["NAME"]
-    known = [*all_keys(tasks), "task", "metric", "suite"]
-    if parts[0] == "metrics" or (parts[0] != "tasks" and "." in key):
-        known = [k for k in known if "NAME" not in k]
-    leaves = [k for k in known if k.rsplit(".", 1)[-1] == parts[-1] and k != key]
-    hint = PEERS.get(key) or (leaves[0] if leaves else None) or nearest(key, known)
-    parent = key.rpartition(".")[0]
-    while parent and kind(parent) is not Kind.section:
-        parent = parent.rpartition(".")[0]
+    """A Fault for a key that does not exist: the nearest one, and those that stand at its place.
+
+    Args:
+        key: dotted, as it was written.
+        where: the place that is named in the error, such as `FILE:LINE`.
+    """
+    known = _candidates(key)
+    parent = _section_above(key)
     depth = parent.count(".") + 1 if parent else 0
-    siblings = sorted(
-        {k.split(".")[depth] for k in known if not parent or k.startswith(parent + ".")}
-    )
+    below = [k for k in known if not parent or k.startswith(parent + ".")]
+    siblings = sorted({k.split(".")[depth] for k in below})
+    hint = _nearest_key(key, known)
     guess = f" Did you mean {hint!r}?" if hint else ""
     place = f" in {where}" if where else ""
     under = f" below {parent}" if parent else ""
@@ -112,6 +111,31 @@ def unknown_key(key: str, where: str = "") -> Fault:
         f"There is no setting {visible(key)!r}{place}.{guess} Allowed{under}: "
         f"{', '.join(siblings)}."
     )
+
+
+def _candidates(key: str) -> list[str]:
+    """The keys that may have been meant; keys of tasks only where one was written."""
+    parts = key.split(".")
+    tasks = [parts[1]] if parts[0] == "tasks" and len(parts) > 2 else ["NAME"]
+    known = [*all_keys(tasks), "task", "metric", "suite"]
+    if parts[0] == "metrics" or (parts[0] != "tasks" and "." in key):
+        known = [k for k in known if "NAME" not in k]
+    return known
+
+
+def _nearest_key(key: str, known: list[str]) -> str | None:
+    """What peers call it, else a key with the same last part, else the most similar one."""
+    last = key.rpartition(".")[2]
+    same_last = (k for k in known if k.rpartition(".")[2] == last and k != key)
+    return PEERS.get(key) or next(same_last, None) or nearest(key, known)
+
+
+def _section_above(key: str) -> str:
+    """The nearest section that holds the key; empty at the top."""
+    parent = key.rpartition(".")[0]
+    while parent and kind(parent) is not KeyKind.section:
+        parent = parent.rpartition(".")[0]
+    return parent
 
 
 @cache

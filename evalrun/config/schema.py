@@ -13,6 +13,8 @@ from typing import Any, Optional
 
 from omegaconf import MISSING
 
+from evalrun.config.fields import asked, partly_asked, unasked
+
 # OmegaConf reads these annotations at run time, hence Optional[...] and not `X | None`.
 # ruff: noqa: UP045
 
@@ -38,48 +40,67 @@ class Chat(Enum):
     raw = "raw"
 
 
+ENGINE_ASKED = frozenset(
+    {
+        "quantization",
+        "kv_cache_dtype",
+        "hf_overrides",
+        "rope_scaling",
+        "speculative_config",
+        "chat_template",
+        "tokenizer_mode",
+        "load_format",
+    }
+)
+"""Engine settings that change answers; all others (memory, parallelism) do not count."""
+
+
 @dataclass
 class ModelConfig:
-    """conf/model/NAME.yaml. See types.planning.ModelPlan for the meaning of each key."""
+    """conf/model/NAME.yaml. See types.planning.ModelPlan for the meaning of each key.
 
-    name: str = MISSING
-    backend: str = MISSING
-    path: Optional[str] = None
-    revision: Optional[str] = None
-    tokenizer: Optional[str] = None
-    dtype: str = "auto"
-    chat: Chat = Chat.auto
-    system: Optional[str] = None
-    reasoning: Optional[bool] = None
-    max_model_len: Optional[int] = None
-    trust_remote_code: bool = False
-    max_tokens: Optional[int] = None
-    temperature: Optional[float] = None
-    top_p: Optional[float] = None
-    top_k: Optional[int] = None
-    min_p: Optional[float] = None
-    repetition_penalty: Optional[float] = None
-    stop: Optional[list[str]] = None
-    batch_size: Optional[int] = None
-    device: str = "auto"
-    engine: dict[str, Any] = field(default_factory=dict)
-    base_url: Optional[str] = None
-    api_key_env: Optional[str] = None
-    concurrency: int = 32
-    retries: int = 4
-    connect_timeout_s: float = 10.0
-    first_token_timeout_s: float = 600.0
-    idle_timeout_s: float = 300.0
-    total_timeout_s: float = 1800.0
-    extra_body: dict[str, Any] = field(default_factory=dict)
-    token_boundary: Optional[str] = None
-    replicas: list[str] = field(default_factory=list)
-    n_per_request: Any = None
-    request_rate: Optional[float] = None
-    request_burst: Optional[int] = None
-    use_proxy: bool = False
-    repo: Optional[str] = None
-    weights: Optional[str] = None
+    Every key says whether it is asked, that is, whether it can change an answer. A new key has to
+    choose; a new asked key needs a default that counts as absent, so that old runs are still found.
+    """
+
+    name: str = asked(MISSING)
+    backend: str = asked(MISSING)
+    path: Optional[str] = asked(is_place=True)
+    revision: Optional[str] = asked()
+    tokenizer: Optional[str] = asked(is_place=True)
+    dtype: str = asked("auto")
+    chat: Chat = asked(Chat.auto)
+    system: Optional[str] = asked()
+    reasoning: Optional[bool] = asked()
+    max_model_len: Optional[int] = asked()
+    trust_remote_code: bool = unasked(False)
+    max_tokens: Optional[int] = asked()
+    temperature: Optional[float] = asked()
+    top_p: Optional[float] = asked()
+    top_k: Optional[int] = asked()
+    min_p: Optional[float] = asked()
+    repetition_penalty: Optional[float] = asked()
+    stop: Optional[list[str]] = asked()
+    batch_size: Optional[int] = unasked()
+    device: str = unasked("auto")
+    engine: dict[str, Any] = partly_asked(ENGINE_ASKED)
+    base_url: Optional[str] = unasked()
+    api_key_env: Optional[str] = unasked()
+    concurrency: int = unasked(32)
+    retries: int = unasked(4)
+    connect_timeout_s: float = unasked(10.0)
+    first_token_timeout_s: float = unasked(600.0)
+    idle_timeout_s: float = unasked(300.0)
+    total_timeout_s: float = unasked(1800.0)
+    extra_body: dict[str, Any] = asked(factory=dict)
+    token_boundary: Optional[str] = asked(as_absent="joint")
+    replicas: list[str] = unasked(factory=list)
+    n_per_request: Any = asked(as_absent="1")
+    request_rate: Optional[float] = unasked()
+    request_burst: Optional[int] = unasked()
+    use_proxy: bool = unasked(False)
+    repo: Optional[str] = asked(is_place=True)
+    weights: Optional[str] = asked(is_place=True)
 
 
 @dataclass

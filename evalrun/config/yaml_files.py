@@ -13,7 +13,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from evalrun.config import places
-from evalrun.config.keys import Kind, kind, unknown_key
+from evalrun.config.keys import KeyKind, kind, unknown_key
 from evalrun.errors import Fault, unknown, visible
 from evalrun.metrics import METRICS
 
@@ -68,25 +68,37 @@ def check_file(group: str, name: str, path: Path, tasks: Collection[str] = ()) -
     prefix = f"tasks.{name}" if group == "task" else _PREFIX[group]
     rows = [(key, node) for key, node in root.value if key.value not in ("defaults", "hydra")]
     for dotted, key, node in _walk(rows, prefix):
-        what = kind(dotted)
-        if what is None:
-            raise unknown_key(dotted, f"{path}:{_line(key)}")
-        if what in (Kind.section, Kind.mapping):
-            raise Fault(
-                f"{path}:{_line(key)}: {dotted} holds `key: value` lines; got "
-                f"{_shown(node)}.{_as_mapping(dotted, node)}"
-            )
-        if what is Kind.text and not isinstance(node, yaml.ScalarNode):
-            raise Fault(f"{path}:{_line(key)}: {dotted} is one text; got {_shown(node)}.")
+        place = f"{path}:{_line(key)}"
+        what = _checked_kind(dotted, node, place)
         if group == "task" and dotted == f"{prefix}.generative":
             _check_variant(node, path, tasks)
         for scalar in _texts(what, node):
-            word = _WORDS.get(scalar.tag.rpartition(":")[2])
-            if word is not None:
-                raise Fault(
-                    f"{path}:{_line(scalar)}: {dotted} is text, but YAML reads {scalar.value} as "
-                    f"{word}. Write it in quotes: '{scalar.value}'."
-                )
+            _refuse_bare_word(dotted, scalar, path)
+
+
+def _checked_kind(dotted: str, node: Any, place: str) -> KeyKind:
+    """What the key holds. Fault where there is no such key, or its value has another shape."""
+    what = kind(dotted)
+    if what is None:
+        raise unknown_key(dotted, place)
+    if what in (KeyKind.section, KeyKind.mapping):
+        raise Fault(
+            f"{place}: {dotted} holds `key: value` lines; got {_shown(node)}."
+            f"{_as_mapping(dotted, node)}"
+        )
+    if what is KeyKind.text and not isinstance(node, yaml.ScalarNode):
+        raise Fault(f"{place}: {dotted} is one text; got {_shown(node)}.")
+    return what
+
+
+def _refuse_bare_word(dotted: str, scalar: Any, path: Path) -> None:
+    """Fault for a value that is meant as text and that YAML reads as a number or truth value."""
+    word = _WORDS.get(scalar.tag.rpartition(":")[2])
+    if word is not None:
+        raise Fault(
+            f"{path}:{_line(scalar)}: {dotted} is text, but YAML reads {scalar.value} as {word}. "
+            f"Write it in quotes: '{scalar.value}'."
+        )
 
 
 def subsets(path: Path) -> list[str]:
@@ -110,7 +122,9 @@ def _walk(rows: list[tuple[Any, Any]], prefix: str) -> Iterator[tuple[str, Any, 
     """
     for key, node in rows:
         dotted = f"{prefix}.{key.value}" if prefix else str(key.value)
-        if kind(dotted) in (Kind.section, Kind.mapping) and isinstance(node, yaml.MappingNode):
+        if kind(dotted) in (KeyKind.section, KeyKind.mapping) and isinstance(
+            node, yaml.MappingNode
+        ):
             yield from _walk(node.value, dotted)
         else:
             yield dotted, key, node
@@ -141,11 +155,11 @@ def _as_mapping(dotted: str, node: Any) -> str:
     return f" Write {{{', '.join(f'{visible(name)}: {{}}' for name in names)}}}."
 
 
-def _texts(what: Kind, node: Any) -> list[Any]:
+def _texts(what: KeyKind, node: Any) -> list[Any]:
     """The scalars below a row that must be text."""
-    if what is Kind.text:
+    if what is KeyKind.text:
         return [node] if isinstance(node, yaml.ScalarNode) else []
-    if what in (Kind.texts, Kind.column):
+    if what in (KeyKind.texts, KeyKind.column):
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
         return [n for n in nodes if isinstance(n, yaml.ScalarNode)]
     return []

@@ -11,54 +11,14 @@ from pathlib import PurePath
 from typing import Any
 
 from evalrun.config import ModelConfig, TaskConfig
+from evalrun.tasks.forms import COMPRESSED, form_of
 from evalrun.types import Json, Pairs
-
-# Model keys that say where or how fast, never what is answered.
-_NOT_ASKED = {
-    "batch_size",
-    "device",
-    "base_url",
-    "api_key_env",
-    "concurrency",
-    "retries",
-    "trust_remote_code",
-    "connect_timeout_s",
-    "first_token_timeout_s",
-    "idle_timeout_s",
-    "total_timeout_s",
-    "engine",
-    "replicas",
-    "request_rate",
-    "request_burst",
-    "use_proxy",
-}
-
-# Engine settings that change answers; all others (memory, parallelism) do not count.
-_ENGINE_ASKED = {
-    "quantization",
-    "kv_cache_dtype",
-    "hf_overrides",
-    "rope_scaling",
-    "speculative_config",
-    "chat_template",
-    "tokenizer_mode",
-    "load_format",
-}
 
 # Prompt keys that came later: absent, they leave a task's version as it was.
 _LATER = {"continuation", "context", "unconditioned"}
 
-_DATA_SUFFIXES = (
-    ".jsonl",
-    ".json",
-    ".csv",
-    ".tsv",
-    ".parquet",
-    ".arrow",
-    ".arrows",
-    ".gz",
-    ".gguf",
-)
+_PLACES = ("dataset.path", "fewshot.path")
+_MODEL_FILES = (".gguf",)
 
 
 def asked_of(model: ModelConfig, task: TaskConfig, subset: str | None, seed: int) -> Pairs:
@@ -68,27 +28,33 @@ def asked_of(model: ModelConfig, task: TaskConfig, subset: str | None, seed: int
     parts: dict[str, Any] = {"seed": seed}
     if subset is not None:
         parts["subset"] = subset
-    parts |= {f"model.{k}": v for k, v in _flat(model) if k.split(".")[0] not in _NOT_ASKED}
-    parts |= {f"model.engine.{k}": v for k, v in model.engine.items() if k in _ENGINE_ASKED}
+    parts |= _asked_of_model(model)
     for part in ("dataset", "prompt", "fewshot", "sampling"):
         parts |= {f"{part}.{k}": v for k, v in _flat(getattr(task, part))}
-    if parts.get("model.token_boundary") == "joint":  # the default, which other runs leave out
-        del parts["model.token_boundary"]
-    if str(parts.get("model.n_per_request")) == "1":
-        del parts["model.n_per_request"]
-    for key in (
-        "model.path",
-        "model.tokenizer",
-        "model.repo",
-        "model.weights",
-        "dataset.path",
-        "fewshot.path",
-    ):
+    for key in _PLACES:
         if isinstance(parts.get(key), str):
             parts[key] = shareable(parts[key])
     return tuple(
         (key, _json(value)) for key, value in sorted(parts.items()) if not _is_absent(value)
     )
+
+
+def _asked_of_model(model: ModelConfig) -> dict[str, Any]:
+    """The model keys that count, as each says at its own field (config.schema.ModelConfig)."""
+    parts: dict[str, Any] = {}
+    for each in fields(model):
+        value, facts = getattr(model, each.name), each.metadata
+        for key in facts.get("asked_entries", ()):
+            if key in value:
+                parts[f"model.{each.name}.{key}"] = value[key]
+        if not facts["is_asked"]:
+            continue
+        if facts["is_place"] and isinstance(value, str):
+            value = shareable(value)
+        if value is not None and str(value) == facts["as_absent"]:
+            continue
+        parts |= {f"model.{k}": v for k, v in _flat({each.name: value})}
+    return parts
 
 
 def ask_id(task: str, asked: Pairs) -> str:
@@ -115,7 +81,8 @@ def is_local(path: str) -> bool:
     return (
         path.startswith(("/", "./", "../", "~"))
         or path in (".", "..")
-        or path.lower().endswith(_DATA_SUFFIXES)
+        or form_of(path) is not None
+        or path.lower().endswith((*COMPRESSED, *_MODEL_FILES))
     )
 
 

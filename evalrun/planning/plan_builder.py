@@ -15,8 +15,8 @@ from evalrun.planning.address import ask_id, asked_of, task_version
 from evalrun.planning.json_form import FORMAT_VERSION
 from evalrun.planning.samples import (  # fmt: skip
     MOST_SAMPLES,
-    Said,
-    Wish,
+    MetricRequest,
+    SampleCounts,
     kinds_of,
     positive_int,
     refuse_bad_sampling,
@@ -44,15 +44,19 @@ CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter",
 
 
 def build(
-    config: RunConfig, typed: Sequence[str] = (), inherited: Mapping[str, Said] | None = None
+    config: RunConfig,
+    typed: Sequence[str] = (),
+    inherited: Mapping[str, SampleCounts] | None = None,
 ) -> Plan:
     """The frozen plan of one job, its run folder not yet named.
 
     Args:
         typed: the overrides of the command line, in order (they give display names their order of
             parameters).
-        inherited: task -> said of the stored run, used in eval where the command line says nothing
-            of n and k. Faults: see the functions called.
+        inherited: task -> counts of the stored run, used in eval where the command line says
+            nothing of n and k.
+
+    Faults: see the functions called.
     """
     secrets.refuse_in_config(config)
     _check_model(config.model)
@@ -71,10 +75,10 @@ def build(
             raise unknown("task", name, tasks, "task_params")
     cells: list[Cell] = []
     for name, task in tasks.items():
-        said = Said(config.task_params.get(name) or {}, nrs, name)
-        if inherited and name in inherited and not said.task_params and nrs is None:
-            said = inherited[name]
-        cells += _cells(config, name, task, said, limit, typed)
+        counts = SampleCounts(config.task_params.get(name) or {}, nrs, name)
+        if inherited and name in inherited and not counts.task_params and nrs is None:
+            counts = inherited[name]
+        cells += _cells(config, name, task, counts, limit, typed)
     _refuse_twice([cell.name for cell in cells])
     return Plan(
         format_version=FORMAT_VERSION,
@@ -122,23 +126,23 @@ def _cells(
     config: RunConfig,
     name: str,
     task: TaskConfig,
-    said: Said,
+    counts: SampleCounts,
     limit: int | None,
     typed: Sequence[str],
 ) -> Iterable[Cell]:
     _check_task(name, task)
     is_own = not config.metrics
-    wishes = wishes_of(config.metrics or task.metrics, typed)
-    if not wishes:
+    requests = metric_requests(config.metrics or task.metrics, typed)
+    if not requests:
         raise Fault(
             f"Task {name} has no metric. Say metric=accuracy, or give the task's file a `metrics:` "
             "entry."
         )
-    metrics = resolve(wishes, said, task.extract, is_own, config.model.backend, task.generative)
+    metrics = resolve(requests, counts, task.extract, is_own, config.model.backend, task.generative)
     kinds = kinds_of(metrics)
     asked_n = (
-        [said.num_return_sequences]
-        if said.num_return_sequences and Kind.GENERATE.value in kinds
+        [counts.num_return_sequences]
+        if counts.num_return_sequences and Kind.GENERATE.value in kinds
         else []
     )
     n = max([m.n for m in metrics] + asked_n)
@@ -162,15 +166,15 @@ def _cells(
             n=n,
             limit=limit if limit is not None else own_limit,
             metrics=metrics,
-            origins=(*origins, ("n", _n_origin(metrics, n, said))),
-            task_params=_pairs(said.task_params),
+            origins=(*origins, ("n", _n_origin(metrics, n, counts))),
+            task_params=_pairs(counts.task_params),
             kinds=kinds,
             generative=task.generative,
         )
 
 
-def _n_origin(metrics: Sequence[MetricPlan], n: int, said: Said) -> str:
-    if said.num_return_sequences == n:
+def _n_origin(metrics: Sequence[MetricPlan], n: int, counts: SampleCounts) -> str:
+    if counts.num_return_sequences == n:
         return "num_return_sequences"
     return next(
         (f"{m.key}: {dict(m.origins).get('n', 'default')}" for m in metrics if m.n == n), "default"
@@ -182,14 +186,14 @@ def positive_or_none(value: Any, name: str) -> int | None:
     return None if value is None else positive_int(value, name)
 
 
-def wishes_of(metrics: Mapping[str, Any], typed: Sequence[str]) -> list[Wish]:
-    """The metrics of a configuration as wishes, their parameters in the order in which they were
+def metric_requests(metrics: Mapping[str, Any], typed: Sequence[str]) -> list[MetricRequest]:
+    """The metrics of a configuration as requests, their parameters in the order in which they were
     typed.
     """
-    return [_wish(key, params, typed) for key, params in metrics.items()]
+    return [_metric_request(key, params, typed) for key, params in metrics.items()]
 
 
-def _wish(key: str, params: Any, typed: Sequence[str]) -> Wish:
+def _metric_request(key: str, params: Any, typed: Sequence[str]) -> MetricRequest:
     if params is None:
         params = {}
     if not isinstance(params, Mapping):
@@ -203,7 +207,9 @@ def _wish(key: str, params: Any, typed: Sequence[str]) -> Wish:
         for o in typed
         if o.lstrip("+").startswith(prefix)
     ]
-    return Wish(key, {str(k): _frozen(v) for k, v in params.items()}, tuple(dict.fromkeys(order)))
+    return MetricRequest(
+        key, {str(k): _frozen(v) for k, v in params.items()}, tuple(dict.fromkeys(order))
+    )
 
 
 def _sampling(

@@ -15,7 +15,7 @@ from typing import Any
 
 from evalrun import backends
 from evalrun.errors import Fault, unknown
-from evalrun.metrics import METRICS, SCORERS, check_ready, make_metric, make_scorer
+from evalrun.metrics import METRICS, SCORERS, Metric, check_ready, make_metric, make_scorer
 from evalrun.metrics.create import parameter_defaults, parameter_names, parameters
 from evalrun.metrics.repeated import reads_one
 from evalrun.types import Kind, MetricPlan, Sampling
@@ -33,7 +33,7 @@ _READS = {
 
 
 @dataclass(frozen=True)
-class Wish:
+class MetricRequest:
     """One metric as asked for: its key, the parameters that were set (in given order), and
     whether it was added.
     """
@@ -45,13 +45,13 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Said:
+class SampleCounts:
     """What the task string and num_return_sequences say of n and k. Each may be absent."""
 
     task_params: Mapping[str, Any]
     num_return_sequences: int | None
     where: str  # the task, for errors
-    is_stored: bool = False  # said by the command of the stored run, not by this one
+    is_stored: bool = False  # counts by the command of the stored run, not by this one
 
 
 def positive_int(value: Any, name: str) -> int:
@@ -67,8 +67,8 @@ def positive_int(value: Any, name: str) -> int:
 
 
 def resolve(
-    wishes: Sequence[Wish],
-    said: Said,
+    requests: Sequence[MetricRequest],
+    counts: SampleCounts,
     extract: str | None,
     is_own: bool,
     backend: str,
@@ -84,19 +84,19 @@ def resolve(
             backend does not answer.
         generative: the task that asks the same by generating, named in that error.
     """
-    wanted = list(wishes)
-    for wish in wanted:
-        _refuse_unanswered(wish.key, said.where, backend, generative)
-    if is_own and _asks_for_samples(said):
-        wanted += _trio(wanted, said, extract)
-    _refuse_unknown_task_params(wanted, said)
-    plans = tuple(_decide(wish, said, extract) for wish in wanted)
-    asked = said.num_return_sequences
+    wanted = list(requests)
+    for request in wanted:
+        _refuse_unanswered(request.key, counts.where, backend, generative)
+    if is_own and _asks_for_samples(counts):
+        wanted += _trio(wanted, counts, extract)
+    _refuse_unknown_task_params(wanted, counts)
+    plans = tuple(_decide(request, counts, extract) for request in wanted)
+    asked = counts.num_return_sequences
     for plan in plans:
-        if asked is not None and plan.n > asked and not said.is_stored:
+        if asked is not None and plan.n > asked and not counts.is_stored:
             raise Fault(
                 f"num_return_sequences={asked} is below the n={plan.n} that metric {plan.key} of "
-                f"task {said.where} needs ({dict(plan.origins).get('n', 'n = k')}). Raise "
+                f"task {counts.where} needs ({dict(plan.origins).get('n', 'n = k')}). Raise "
                 f"num_return_sequences to {plan.n}, or lower n."
             )
     return plans
@@ -111,18 +111,20 @@ def gives_verdicts(scorer: str | None) -> bool:
     )
 
 
-def _trio(wanted: Sequence[Wish], said: Said, extract: str | None) -> list[Wish]:
+def _trio(
+    wanted: Sequence[MetricRequest], counts: SampleCounts, extract: str | None
+) -> list[MetricRequest]:
     """pass@k, cons@k and avg@n as far as they are not there, judged as the task's first metric
     with verdicts judges.
     """
-    scorers = [_decide(w, said, extract).scorer for w in wanted if METRICS.get(w.key).has_scorer]
+    scorers = [_decide(w, counts, extract).scorer for w in wanted if METRICS.get(w.key).has_scorer]
     judges = [scorer for scorer in scorers if gives_verdicts(scorer)]
     if not judges:
         return []
-    own = make_scorer(None, extract, where=f"task {said.where}").signature
+    own = make_scorer(None, extract, where=f"task {counts.where}").signature
     given = {} if own in judges else {"scorer": judges[0]}
     have = {w.key for w in wanted}
-    return [Wish(key, given, is_added=True) for key in TRIO if key not in have]
+    return [MetricRequest(key, given, is_added=True) for key in TRIO if key not in have]
 
 
 def kinds_of(metrics: Sequence[MetricPlan]) -> tuple[str, ...]:
@@ -156,112 +158,153 @@ def _refuse_unanswered(key: str, task: str, backend: str, generative: str | None
     )
 
 
-def _asks_for_samples(said: Said) -> bool:
-    if "k" in said.task_params or "n" in said.task_params:
+def _asks_for_samples(counts: SampleCounts) -> bool:
+    if "k" in counts.task_params or "n" in counts.task_params:
         return True
-    return said.num_return_sequences is not None and said.num_return_sequences > 1
+    return counts.num_return_sequences is not None and counts.num_return_sequences > 1
 
 
-def _refuse_unknown_task_params(wishes: Sequence[Wish], said: Said) -> None:
-    allowed = {"k", "n", *(name for w in wishes for name in parameter_names(METRICS.get(w.key)))}
-    for name in said.task_params:
+def _refuse_unknown_task_params(requests: Sequence[MetricRequest], counts: SampleCounts) -> None:
+    allowed = {"k", "n", *(name for w in requests for name in parameter_names(METRICS.get(w.key)))}
+    for name in counts.task_params:
         if name not in allowed:
-            raise unknown("parameter", name, allowed, f"the task string of {said.where}")
+            raise unknown("parameter", name, allowed, f"the task string of {counts.where}")
 
 
-def _decide(wish: Wish, said: Said, extract: str | None) -> MetricPlan:
-    metric_type = METRICS.get(wish.key)
-    names = parameter_names(metric_type)
-    # The composed configuration holds every parameter; one that stands at its default was not
-    # given.
-    defaults = parameter_defaults()[METRICS.key(wish.key)]
-    params = {
-        k: v
-        for k, v in wish.given.items()
-        if v is not None and (k in wish.order or v != defaults.get(k))
-    }
-    origins: dict[str, str] = {name: "metric parameter" for name in ("k", "n") if name in params}
+def _decide(request: MetricRequest, counts: SampleCounts, extract: str | None) -> MetricPlan:
+    metric_type = METRICS.get(request.key)
     draws = metric_type.reads is Kind.GENERATE  # the k of recall@k counts choices, not samples
-    for name, value in said.task_params.items():
-        if name in names and name not in params and (draws or name not in ("k", "n")):
-            params[name] = value
-            origins[name] = "task string"
-    is_service, named = wish.is_added or not params, tuple(params)
+    params = _given(request)
+    origins: dict[str, str] = {n: "metric parameter" for n in ("k", "n") if n in params}
+    _take_from_task_string(params, origins, metric_type, counts, draws)
+    named = tuple(params)
+    is_service = request.is_added or not named
     if draws:
-        _decide_counts(wish.key, names, params, origins, said)
-    metric = make_metric(wish.key, params)
+        _decide_counts(request.key, parameter_names(metric_type), params, origins, counts)
+    metric = make_metric(request.key, params)
     n = getattr(metric, "n", None)
     if reads_one(metric):
-        n, origins["n"] = _n_of_one(said)
+        n, origins["n"] = _n_of_one(counts)
     scorer = None
     if metric.has_scorer:
-        scorer = make_scorer(metric.scorer, extract, where=f"task {said.where}").signature
-    check_ready(metric, f"task {said.where}")
-    if isinstance(n, int) and n > MOST_SAMPLES:
-        raise Fault(
-            f"n={n} samples per document (task {said.where}) is more than the {MOST_SAMPLES:,} "
-            "that a run can hold."
-        )
+        scorer = make_scorer(metric.scorer, extract, where=f"task {counts.where}").signature
+    check_ready(metric, f"task {counts.where}")
     return MetricPlan(
-        key=METRICS.key(wish.key),
+        key=METRICS.key(request.key),
         params=parameters(metric),
         scorer=scorer,
-        n=n if isinstance(n, int) else 1,
+        n=_checked_n(n, counts.where),
         origins=tuple(sorted(origins.items())),
-        given=wish.order or named,
-        is_service=draws
-        and is_service
-        and said.num_return_sequences is not None
-        and said.num_return_sequences > 1,
-        is_added=wish.is_added,
+        given=request.order or named,
+        is_service=draws and is_service and (counts.num_return_sequences or 1) > 1,
+        is_added=request.is_added,
     )
 
 
-def _n_of_one(said: Said) -> tuple[int, str]:
+def _given(request: MetricRequest) -> dict[str, Any]:
+    """The parameters that were set.
+
+    The composed configuration holds every parameter; one that stands at its default was not given,
+    unless it was typed.
+    """
+    defaults = parameter_defaults()[METRICS.key(request.key)]
+    return {
+        k: v
+        for k, v in request.given.items()
+        if v is not None and (k in request.order or v != defaults.get(k))
+    }
+
+
+def _take_from_task_string(
+    params: dict[str, Any],
+    origins: dict[str, str],
+    metric_type: type[Metric],
+    counts: SampleCounts,
+    is_drawn: bool,
+) -> None:
+    """Add what the task string says of parameters that the metric has and nobody set."""
+    names = parameter_names(metric_type)
+    for name, value in counts.task_params.items():
+        if name in names and name not in params and (is_drawn or name not in ("k", "n")):
+            params[name] = value
+            origins[name] = "task string"
+
+
+def _checked_n(n: Any, task: str) -> int:
+    """Samples per document of a metric; 1 where it has no such number."""
+    if not isinstance(n, int):
+        return 1
+    if n > MOST_SAMPLES:
+        raise Fault(
+            f"n={n} samples per document (task {task}) is more than the {MOST_SAMPLES:,} that a "
+            "run can hold."
+        )
+    return n
+
+
+def _n_of_one(counts: SampleCounts) -> tuple[int, str]:
     """(n, its origin) of a metric that knows no n: its number is averaged over all samples that
     are asked for.
     """
-    if "n" in said.task_params:
-        return positive_int(said.task_params["n"], "n"), "task string"
+    if "n" in counts.task_params:
+        return positive_int(counts.task_params["n"], "n"), "task string"
     return (
-        (said.num_return_sequences, "num_return_sequences")
-        if said.num_return_sequences
+        (counts.num_return_sequences, "num_return_sequences")
+        if counts.num_return_sequences
         else (1, "default")
     )
 
 
 def _decide_counts(
-    key: str, names: Sequence[str], params: dict[str, Any], origins: dict[str, str], said: Said
+    key: str,
+    names: Sequence[str],
+    params: dict[str, Any],
+    origins: dict[str, str],
+    counts: SampleCounts,
 ) -> None:
-    asked = said.num_return_sequences
+    """Set n and k where they are open, in the order that the module's docstring gives."""
+    asked = counts.num_return_sequences
     if "n" in names and "n" not in params and asked is not None:
         params["n"], origins["n"] = asked, "num_return_sequences"
     if "k" in names and "k" not in params:
         if asked is None:
-            raise Fault(
-                f"Metric {METRICS.get(key).display} of task {said.where} needs k: how many answers "
-                f"are drawn. Write metric='{METRICS.get(key).display}:k=1&n=4', "
-                f"task='{said.where}@k=1&n=4', or num_return_sequences=N for n = k = N."
-            )
+            raise _needs_k(key, counts.where)
         params["k"], origins["k"] = params["n"], "k = n"
-    for draw in params["k"] if isinstance(params.get("k"), list | tuple) else [params.get("k", 1)]:
+    _check_k(key, params.get("k", 1))
+    if "n" in names and "n" not in params:
+        params["n"], origins["n"] = _open_n(
+            key, params.get("k", counts.task_params.get("k")), counts
+        )
+
+
+def _check_k(key: str, k: Any) -> None:
+    for draw in k if isinstance(k, list | tuple) else [k]:
         if isinstance(draw, bool) or not isinstance(draw, int) or draw < 1:
             raise Fault(
                 f"Metric {METRICS.key(key)!r}: k must be a positive whole number, got {draw!r}."
             )
-    if "n" in names and "n" not in params:
-        k = params.get("k", said.task_params.get("k"))
-        if k is not None:
-            params["n"] = max(k) if isinstance(k, list | tuple) and k else k
-            origins["n"] = "n = k"
-        elif METRICS.get(key).needs_n:
-            raise Fault(
-                f"Metric {METRICS.get(key).display} of task {said.where} needs n: how many answers "
-                f"are averaged. Write metric='{METRICS.get(key).display}:n=4', or "
-                "num_return_sequences=4."
-            )
-        else:
-            params["n"], origins["n"] = 1, "default"
+
+
+def _open_n(key: str, k: Any, counts: SampleCounts) -> tuple[Any, str]:
+    """(n, its origin) where nothing sets n: the largest k, else 1. Fault where n is needed."""
+    if k is not None:
+        return (max(k) if isinstance(k, list | tuple) and k else k), "n = k"
+    if METRICS.get(key).needs_n:
+        display = METRICS.get(key).display
+        raise Fault(
+            f"Metric {display} of task {counts.where} needs n: how many answers are averaged. "
+            f"Write metric='{display}:n=4', or num_return_sequences=4."
+        )
+    return 1, "default"
+
+
+def _needs_k(key: str, task: str) -> Fault:
+    display = METRICS.get(key).display
+    return Fault(
+        f"Metric {display} of task {task} needs k: how many answers are drawn. Write "
+        f"metric='{display}:k=1&n=4', task='{task}@k=1&n=4', or num_return_sequences=N for "
+        "n = k = N."
+    )
 
 
 def warm(

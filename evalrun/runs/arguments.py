@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from evalrun.config.keys import PEERS, Kind, kind, unknown_key
+from evalrun.config.keys import PEERS, KeyKind, kind, unknown_key
 from evalrun.config.quoting import quoted
 from evalrun.errors import Fault, nearest, unknown, visible
 from evalrun.metrics import METRICS
@@ -217,24 +217,28 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
         _check_mode(value)
     what = _checked(bare, value)
     choices = strings.split(value)
-    if len(choices) > 1 and not is_sweep and what not in (Kind.text, Kind.texts, Kind.column):
+    if (
+        len(choices) > 1
+        and not is_sweep
+        and what not in (KeyKind.text, KeyKind.texts, KeyKind.column)
+    ):
         raise _ambiguous(bare, value)
     if not is_sweep or len(choices) == 1:
         choices = [value]
-    if what in (Kind.text, Kind.column, Kind.texts):
+    if what in (KeyKind.text, KeyKind.column, KeyKind.texts):
         choices = [_quoted(choice, what) for choice in choices]
     # A key inside a free mapping (dataset.columns, model.engine) may be new: ++ sets it either way.
-    sign = "++" if what in (Kind.open, Kind.column, Kind.mapping) else ""
+    sign = "++" if what in (KeyKind.open, KeyKind.column, KeyKind.mapping) else ""
     return [f"{sign}{bare}={','.join(choices)}"]
 
 
-def _quoted(value: str, what: Kind) -> str:
-    if what is Kind.texts or (what is Kind.column and value.startswith("[")):
+def _quoted(value: str, what: KeyKind) -> str:
+    if what is KeyKind.texts or (what is KeyKind.column and value.startswith("[")):
         return strings.quoted_texts(value)
     return strings.quoted_text(value)
 
 
-def _checked(key: str, value: str) -> Kind | None:
+def _checked(key: str, value: str) -> KeyKind | None:
     """What the key holds; None for a choice of a file.
 
     Fault where there is no such key, or it is not for here.
@@ -259,11 +263,11 @@ def _checked(key: str, value: str) -> Kind | None:
             "pass_at_k."
         )
     what = kind(key)
-    if what is Kind.mapping and key not in PEERS and not value.startswith("{"):
+    if what is KeyKind.mapping and key not in PEERS and not value.startswith("{"):
         raise Fault(
             f"{key} holds settings of its own. Write {key}.KEY=VALUE, or '{key}={{KEY: VALUE}}'."
         )
-    if what is None or key in PEERS or (what is Kind.section and "{" not in value):
+    if what is None or key in PEERS or (what is KeyKind.section and "{" not in value):
         raise unknown_key(key, "the command line")
     return what
 

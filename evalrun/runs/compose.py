@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 
 from evalrun.config import places, yaml_files
-from evalrun.config.keys import Kind, kind, unknown_key
+from evalrun.config.keys import KeyKind, kind, unknown_key
 from evalrun.config.quoting import quoted
 from evalrun.errors import Fault, unknown
 from evalrun.metrics import METRICS
@@ -189,7 +189,7 @@ def _not_there(key: str) -> Fault:
             f"{key} sets task {name}, which is not asked for here. Add task={name}, or leave the "
             "setting out."
         )
-    if kind(key) is Kind.section:
+    if kind(key) is KeyKind.section:
         return Fault(
             f"{key} is a section and is not set as a whole. Set its keys one by one: "
             f"{key}.KEY=VALUE."

@@ -10,7 +10,7 @@ from evalrun.planning.address import differing
 from evalrun.planning.json_form import from_json
 from evalrun.store import layout
 from evalrun.store.cell import predictions, saved_docs
-from evalrun.tasks import prompt, rows
+from evalrun.tasks import local_files, prompt, rows
 from evalrun.types import Cell, DatasetPlan, Kind, Plan
 
 
@@ -168,7 +168,7 @@ def check_data(draft: Plan, stored: Stored) -> list[str]:
 def _why_unchecked(dataset: DatasetPlan) -> str:
     return (
         f"no file {dataset.path}"
-        if rows.is_local(dataset.path)
+        if local_files.is_local(dataset.path)
         else f"{dataset.path} lies on the hub"
     )
 

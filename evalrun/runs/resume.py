@@ -10,8 +10,8 @@ from dataclasses import replace
 from evalrun.config import RunConfig
 from evalrun.errors import Fault, unknown
 from evalrun.planning.address import differing
-from evalrun.planning.plan_builder import build, positive_or_none, wishes_of
-from evalrun.planning.samples import Said, Wish, positive_int, resolve
+from evalrun.planning.plan_builder import build, metric_requests, positive_or_none
+from evalrun.planning.samples import MetricRequest, SampleCounts, positive_int, resolve
 from evalrun.runs.find import Stored
 from evalrun.types import Cell, Kind, MetricPlan, Plan
 
@@ -26,12 +26,12 @@ def address_draft(config: RunConfig, typed: Sequence[str]) -> Plan:
     )
 
 
-def inherited(stored: Plan) -> dict[str, Said]:
-    """What the stored run's command said of n and k, per task: the default where this command
+def inherited(stored: Plan) -> dict[str, SampleCounts]:
+    """What the stored run's command counts of n and k, per task: the default where this command
     says nothing.
     """
     return {
-        c.task: Said(dict(c.task_params), stored.num_return_sequences, c.task, True)
+        c.task: SampleCounts(dict(c.task_params), stored.num_return_sequences, c.task, True)
         for c in stored.cells
     }
 
@@ -174,14 +174,14 @@ def _rescored(
     Args:
         own: the task as typed anew.
     """
-    said = _said(config, cell.task, cell, stored)
-    _check_extent(config, cell, said)
+    counts = _said(config, cell.task, cell, stored)
+    _check_extent(config, cell, counts)
     extract = own.extract if own is not None else cell.extract
     metrics = own.metrics if own is not None else cell.metrics
     if config.metrics:
         metrics = resolve(
-            wishes_of(config.metrics, typed),
-            said,
+            metric_requests(config.metrics, typed),
+            counts,
             extract,
             is_own=False,
             backend=stored.model.backend,
@@ -189,7 +189,7 @@ def _rescored(
     elif own is None and config.first_n:
         metrics = resolve(
             [_wish_again(m) for m in metrics],
-            said,
+            counts,
             extract,
             is_own=False,
             backend=stored.model.backend,
@@ -197,13 +197,13 @@ def _rescored(
     return replace(cell, metrics=metrics, extract=extract, limit=_eval_limit(config, cell))
 
 
-def _wish_again(metric: MetricPlan) -> Wish:
+def _wish_again(metric: MetricPlan) -> MetricRequest:
     """The metric as it was asked for: n and k are open again where no parameter had set them."""
     origins, params = dict(metric.origins), dict(metric.params)
     kept = [
         name for name in metric.given if origins.get(name, "metric parameter") == "metric parameter"
     ]
-    return Wish(
+    return MetricRequest(
         metric.key, {name: params[name] for name in kept}, tuple(kept), is_added=metric.is_added
     )
 
@@ -223,17 +223,17 @@ def _is_typed(keys: Sequence[str], task: str) -> bool:
     return any(key.startswith(prefixes) for key in keys)
 
 
-def _said(config: RunConfig, task: str, old: Cell, stored: Plan) -> Said:
+def _said(config: RunConfig, task: str, old: Cell, stored: Plan) -> SampleCounts:
     """n and k of this command, else of the stored one."""
     params = config.task_params.get(task) or {}
     if config.num_return_sequences is not None:
         positive_int(config.num_return_sequences, "num_return_sequences")
     if params or config.num_return_sequences is not None:
-        return Said(params, config.num_return_sequences, task)
-    return Said(dict(old.task_params), stored.num_return_sequences, task, True)
+        return SampleCounts(params, config.num_return_sequences, task)
+    return SampleCounts(dict(old.task_params), stored.num_return_sequences, task, True)
 
 
-def _check_extent(config: RunConfig, cell: Cell, said: Said) -> None:
+def _check_extent(config: RunConfig, cell: Cell, counts: SampleCounts) -> None:
     """Fault for an explicit n other than the stored one: never filled up, never dropped.
 
     Log-likelihoods are asked once, whatever the number of samples.
@@ -243,7 +243,7 @@ def _check_extent(config: RunConfig, cell: Cell, said: Said) -> None:
         return
     for value, key in (
         (config.num_return_sequences, "num_return_sequences"),
-        (said.task_params.get("n"), "n"),
+        (counts.task_params.get("n"), "n"),
     ):
         if (
             value is None

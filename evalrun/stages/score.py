@@ -21,7 +21,6 @@ from evalrun.stages.scoring.consistency_check import consistency_of, contradicti
 from evalrun.stages.scoring.estimates import Scored, estimates_of, remarks_of, statistics_of
 from evalrun.stages.scoring.sample_verdicts import Judged, judge
 from evalrun.stages.scoring.saved_answers import Saved
-from evalrun.stages.summary.blocks import MODES
 from evalrun.store.cell import results, statistics, verdicts
 from evalrun.store.layout import Run
 from evalrun.types import Cell, Counts, Doc, Kind, MetricPlan, Plan, Record, Status
@@ -114,7 +113,7 @@ def _log_name(run_folder: Run, stage: str, model: str, cell: Cell) -> str:
 
 def mode_of(cell: Cell) -> str:
     """gen, ll or ppl: what the first metric of the cell reads."""
-    return MODES[METRICS.get(cell.metrics[0].key).reads]
+    return METRICS.get(cell.metrics[0].key).reads.mode
 
 
 def _from_rows(

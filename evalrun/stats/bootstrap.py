@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
+from evalrun.stats.arrays import Floats, Ints
 
 DRAWS = 1000
 CELLS = 1 << 21

@@ -21,9 +21,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evalrun.stats.arrays import Floats
 from evalrun.stats.sampling import (
     EXACT_N,
-    Floats,
     check_counts,
     integers,
     law,

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
+from evalrun.stats.arrays import Floats, Ints
 
 EXACT_N = 128
 """Up to here integers are cheap and the result is the correctly rounded fraction."""

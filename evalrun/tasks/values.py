@@ -11,6 +11,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+MOST_DIGITS = 20
+"""Beyond this many places before or behind the point a number keeps its exponent."""
+
 
 class Number(float):
     """A JSON number with a fraction or an exponent.
@@ -58,7 +61,8 @@ def as_text(value: Any) -> str | None:
     not UTF-8).
 
     Text stays as it is; a JSON number keeps its source text (2.50); a boolean is `true` or `false`,
-    as JSON writes it; dates and times are ISO 8601.
+    as JSON writes it; dates and times are ISO 8601. A number of a typed file is shown as a person
+    writes it: 0.1, 18, 0.0000001.
     """
     if isinstance(value, str):
         return value
@@ -66,13 +70,31 @@ def as_text(value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float, decimal.Decimal)):
+    if isinstance(value, decimal.Decimal) or type(value) is float:
+        return as_written(value)
+    if isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, bytes):
         return _decoded(value)
     return None
+
+
+def as_written(value: float | decimal.Decimal) -> str:
+    """A number as a person writes it: no exponent, and no fraction of zeros.
+
+    A decimal keeps the digits of its fraction (1.10), which its column declares. Numbers of more
+    than MOST_DIGITS places keep their exponent.
+    """
+    exact = decimal.Decimal(repr(value)) if isinstance(value, float) else value
+    if not exact.is_finite() or abs(exact.adjusted()) > MOST_DIGITS:
+        return str(value)
+    text = format(exact, "f")
+    whole, _, fraction = text.partition(".")
+    if fraction.strip("0"):
+        return text
+    return "0" if exact == 0 else whole  # never -0
 
 
 def _decoded(value: bytes) -> str | None:

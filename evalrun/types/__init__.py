@@ -1,4 +1,4 @@
-"""Core types.
+"""Core types: documents and requests, replies and verdicts, the plan, the estimate.
 
 All frozen, with slots; sequences are tuples; log-probabilities in nats; scores as fractions.
 """

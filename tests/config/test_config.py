@@ -14,36 +14,36 @@ from support.workspace import Bench, Evalrun, write_bench
 
 from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig, places, yaml_files
 from evalrun.config.composing import composed
-from evalrun.config.keys import Kind, all_keys, kind
+from evalrun.config.keys import KeyKind, all_keys, kind
 from evalrun.errors import Fault
 from evalrun.metrics import parameter_defaults
 from evalrun.planning import build
-from evalrun.planning.plan_builder import wishes_of
+from evalrun.planning.plan_builder import metric_requests
 from evalrun.runs.arguments import read
 
 
 @pytest.mark.parametrize(
     ("key", "what"),
     [
-        ("model", Kind.section),
-        ("model.name", Kind.text),
-        ("model.system", Kind.text),
-        ("model.stop", Kind.texts),
-        ("model.temperature", Kind.other),
-        ("model.chat", Kind.other),
-        ("model.engine", Kind.mapping),
-        ("metrics", Kind.mapping),
-        ("model.engine.a.b", Kind.open),
-        ("dataset.columns.query", Kind.column),
-        ("dataset.filter.level", Kind.open),
-        ("tasks", Kind.section),
-        ("tasks.a", Kind.section),
-        ("tasks.a.prompt.template", Kind.text),
-        ("tasks.a.subsets", Kind.texts),
-        ("tasks.a.dataset.columns.gold", Kind.column),
-        ("tasks.a.metrics.accuracy.n", Kind.open),
-        ("limit", Kind.other),
-        ("reuse", Kind.text),
+        ("model", KeyKind.section),
+        ("model.name", KeyKind.text),
+        ("model.system", KeyKind.text),
+        ("model.stop", KeyKind.texts),
+        ("model.temperature", KeyKind.other),
+        ("model.chat", KeyKind.other),
+        ("model.engine", KeyKind.mapping),
+        ("metrics", KeyKind.mapping),
+        ("model.engine.a.b", KeyKind.open),
+        ("dataset.columns.query", KeyKind.column),
+        ("dataset.filter.level", KeyKind.open),
+        ("tasks", KeyKind.section),
+        ("tasks.a", KeyKind.section),
+        ("tasks.a.prompt.template", KeyKind.text),
+        ("tasks.a.subsets", KeyKind.texts),
+        ("tasks.a.dataset.columns.gold", KeyKind.column),
+        ("tasks.a.metrics.accuracy.n", KeyKind.open),
+        ("limit", KeyKind.other),
+        ("reuse", KeyKind.text),
         ("limit.x", None),
         ("model.foo", None),
         ("tasks.a.foo", None),
@@ -52,7 +52,7 @@ from evalrun.runs.arguments import read
         ("foo", None),
     ],
 )
-def test_what_a_key_holds(key: str, what: Kind | None) -> None:
+def test_what_a_key_holds(key: str, what: KeyKind | None) -> None:
     assert kind(key) is what
 
 
@@ -68,8 +68,8 @@ def test_every_field_of_type_text_is_quoted() -> None:
     ):
         for field in fields(config):
             key = f"{prefix}.{field.name}" if prefix else field.name
-            assert (kind(key) is Kind.text) == (field.type in ("str", "Optional[str]")), key
-            assert (kind(key) is Kind.texts) == ("list[str]" in str(field.type)), key
+            assert (kind(key) is KeyKind.text) == (field.type in ("str", "Optional[str]")), key
+            assert (kind(key) is KeyKind.texts) == ("list[str]" in str(field.type)), key
     assert all(kind(key) is not None for key in all_keys(["a"]))
     assert {"model.name", "tasks.a.fewshot.n", "dataset.path", "limit"} <= set(all_keys(["a"]))
 
@@ -412,7 +412,7 @@ def test_cf_015_asked_for_n() -> None:
 
 def test_metric_sets_and_single_metrics_go_together() -> None:
     metrics: dict[str, Any] = composed(read(["metric=[sampling,em]"]).overrides).metrics
-    assert [w.key for w in wishes_of(metrics, [])] == [
+    assert [w.key for w in metric_requests(metrics, [])] == [
         "pass_at_k",
         "cons_at_k",
         "avg_at_n",

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 from support import likelihood_rows, overlap_rows
-from support.house_laws import LAWS, MAX_FILE_LINES, Source, booleans, sizes, sources
+from support.house_laws import LAWS, booleans
+from support.house_shape import MAX_FILE_LINES, sizes
+from support.house_source import Source, sources
 from support.workspace import ROOT, Evalrun, results_of, run_folders, write_bench
 
 from evalrun.config import schema
@@ -94,6 +96,15 @@ BAD: list[tuple[str, dict[str, str], str]] = [
     ("sizes", {A: "x = 1\n" * (MAX_FILE_LINES + 1)}, "401 lines"),
     ("sizes", {A: "def f():\n" + "    x = 1\n" * 50}, "f has 51 lines"),
     ("complexity", {A: "def f(a):\n" + "    a and a\n" * 15}, "f has complexity 16"),
+    ("rooms", {f"evalrun/x/m{i}.py": DOC for i in range(14)}, "14 files, more than 13"),
+    (
+        "rooms",
+        {"evalrun/x/__init__.py": '"""See the files of this folder."""\n'},
+        "what the room is",
+    ),
+    ("one_meaning", {A: DOC, "evalrun/stats/a.py": DOC}, "a stands in"),
+    ("one_meaning", {A: "class C: pass\n", B: "class C: pass\n"}, "class C stands in"),
+    ("own_names", {A: DOC, B: "from evalrun.text import a as b\n"}, "a is imported as b"),
     ("docstrings", {A: "x = 1\n"}, "no module docstring"),
     ("docstrings", {A: DOC + "def f(): pass\n"}, "f has no docstring"),
     ("docstrings", {A: DOC + "class C: pass\n"}, "C has no docstring"),

@@ -110,9 +110,9 @@ def test_an_open_n_is_each_documents_own(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", of("num_samples", needs="metrics"))
 def test_rows_of_samples_needed(row: dict[str, Any]) -> None:
-    wishes = [dict(each) for each in row["inputs"]["metrics"]]
+    requests = [dict(each) for each in row["inputs"]["metrics"]]
     assert (
-        max(samples_needed(make_metric(each.pop("metric"), each)) for each in wishes)
+        max(samples_needed(make_metric(each.pop("metric"), each)) for each in requests)
         == row["expected"]
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import replace
 
+import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
@@ -16,6 +17,7 @@ from evalrun.config.schema import DatasetConfig, FewshotConfig, PromptConfig, Sa
 from evalrun.planning import build
 from evalrun.planning.address import ask_id, asked_of, differing, task_version
 from evalrun.runs.arguments import read
+from evalrun.tasks.forms import COMPRESSED, FORMS, TEXT_FORMS
 
 ADDRESS = "a437a4a5333b9ad6"
 BASE = [
@@ -70,6 +72,7 @@ ASKED = [
     "tasks.gsm8k.prompt.unconditioned=u",
 ]
 NOT_ASKED = [
+    "model.trust_remote_code=true",
     "model.path=/other/place/tiny",
     "model.path=./tiny",
     "dataset.path=x.jsonl",
@@ -161,7 +164,6 @@ def test_every_field_of_the_schema_is_judged() -> None:
     ):
         wanted |= {f"tasks.gsm8k.{part}.{f.name}" for f in dataclasses.fields(cls)}
     elsewhere = {
-        "model.trust_remote_code",
         "model.engine",
         "model.extra_body",
         "dataset.columns",
@@ -199,3 +201,22 @@ def test_differing_names_every_key() -> None:
         'b: stored "y", asked "x"',
         "c: stored 0.5, asked nothing",
     ]
+
+
+@pytest.mark.parametrize(
+    "suffix", [*FORMS, *(s + z for s, f in FORMS.items() if f in TEXT_FORMS for z in COMPRESSED)]
+)
+def test_a_data_file_counts_by_its_name_whatever_its_suffix(suffix: str) -> None:
+    """Whatever the reader of rows can read, --mode eval finds with the file in another folder."""
+    here, there = (
+        asked_of(ModelConfig("m", "hf"), TaskConfig(DatasetConfig(f"{folder}/x{suffix}")), None, 0)
+        for folder in ("data", "elsewhere/sets")
+    )
+    assert here == there
+    assert dict(here)["dataset.path"] == f"x{suffix}"
+
+
+def test_every_model_key_says_whether_it_is_asked() -> None:
+    """A key without the mark would silently count, or silently not count."""
+    unmarked = [f.name for f in dataclasses.fields(ModelConfig) if "is_asked" not in f.metadata]
+    assert unmarked == []

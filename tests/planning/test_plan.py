@@ -1,6 +1,4 @@
-"""The plan: n and k in their order, temperature, the address, the JSON form, and all
-configurations composed.
-"""
+"""The plan: n and k in order, temperature, the address, the JSON form, all files composed."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from evalrun.cli.help import COMMANDS
 from evalrun.config.composing import composed
 from evalrun.config.quoting import quoted
 from evalrun.errors import Fault
@@ -281,7 +282,7 @@ REFUSED: list[tuple[list[str], tuple[str, ...]]] = [
 @pytest.mark.parametrize(("words", "parts"), REFUSED)
 def test_refused_in_one_paragraph(words: list[str], parts: tuple[str, ...]) -> None:
     with pytest.raises(Fault) as caught:
-        read(words)
+        read(words, COMMANDS)
     text = str(caught.value)
     assert all(part in text for part in parts), text
     assert "\n" not in text

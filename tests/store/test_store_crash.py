@@ -22,7 +22,7 @@ WRITE = """
     import sys, time
     from pathlib import Path
     from evalrun.store.layout import Run
-    from evalrun.store.predictions import Writer
+    from evalrun.store.cell.predictions import Writer
     from evalrun.types import Reply
     run, pause_s = Run(Path(sys.argv[1])), float(sys.argv[2])
     with Writer(run, "m", "t", {"ask_id": "a1b2c3"}) as writer:
@@ -153,7 +153,7 @@ FULL = """
     from pathlib import Path
     from evalrun.errors import EvalrunError
     from evalrun.store.layout import Run
-    from evalrun.store.predictions import Writer
+    from evalrun.store.cell.predictions import Writer
     from evalrun.types import Reply
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit = int(sys.argv[2])
@@ -210,7 +210,7 @@ def test_reading_and_writing_load_no_pandas(tmp_path: Path) -> None:
     code = """
         import sys
         from pathlib import Path
-        from evalrun.store import docs, predictions, results, statistics, verdicts
+        from evalrun.store.cell import predictions, results, saved_docs, statistics, verdicts
         from evalrun.store.layout import Run
         from evalrun.types import Doc, Reply, Verdict
         run = Run(Path(sys.argv[1]))
@@ -218,8 +218,8 @@ def test_reading_and_writing_load_no_pandas(tmp_path: Path) -> None:
             writer.append(Reply("a", "generate", 0, token_ids=(1,)))
             writer.finalize(["a"])
         predictions.read(run, "m", "t").rows
-        docs.write_docs(run, "m", "t", [Doc("a", "t", 0, "q", (0,), ("x",))], {})
-        docs.read_docs(run, "m", "t")
+        saved_docs.write_docs(run, "m", "t", [Doc("a", "t", 0, "q", (0,), ("x",))], {})
+        saved_docs.read_docs(run, "m", "t")
         verdicts.write_verdicts(run, "m", "t", {"s": {("a", 0): Verdict(1.0)}})
         verdicts.read_verdicts(run, "m", "t")
         statistics.write_statistics(run, "m", "t", {"doc_id": ["a"], "c": [1]})

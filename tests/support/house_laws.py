@@ -5,15 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 
-MAX_FILE_LINES = 400
-MAX_TEST_LINES = 500  # a test file is a list of cases
-MAX_COMPLEXITY = 15
-MAX_FUNCTION_LINES = 50
-LONG_FILES = ("tests/support/mock_server.py",)  # one server of many kinds of faults, taken as it is
+from support.house_shape import complexity, one_meaning, own_names, rooms, sizes
+from support.house_source import Source, functions, imported
 
 HEAVY = {"torch", "vllm", "transformers", "datasets", "pandas", "scipy.stats", "aiohttp", "rich"}
 # itself loaded only by the engine that draws
@@ -26,11 +20,15 @@ ONLY_IN = {
     "torch": ("evalrun/backends/",),
     "transformers": ("evalrun/backends/",),
     "vllm": ("evalrun/backends/",),
-    "datasets": ("evalrun/tasks/rows.py",),
+    "datasets": ("evalrun/tasks/hub.py",),
     "aiohttp": ("evalrun/backends/",),
     "pandas": ("evalrun/stages/", "evalrun/runs/", "evalrun/__init__.py"),
     "rich": ("evalrun/cli/", "evalrun/commands/", "evalrun/runs/", "evalrun/stages/"),
-    "pyarrow": ("evalrun/store/", "evalrun/tasks/rows.py", "evalrun/backends/replay/library.py"),
+    "pyarrow": (
+        "evalrun/store/",
+        "evalrun/tasks/table_files.py",
+        "evalrun/backends/replay/library.py",
+    ),
 }
 
 # Imports by name, which no contract sees: evalrun.results, and the backend that was asked for.
@@ -59,109 +57,6 @@ QUESTION = ("is_", "has_", "was_", "may_", "needs_")
 DURATION = re.compile(r"timeout|duration|delay|interval|elapsed")
 UNDONE = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
 STAND_INS_FOR_ABSENT = (-1, -100, 999)
-
-
-@dataclass(frozen=True)
-class Source:
-    """One Python file. path: below the root, with slashes."""
-
-    path: str
-    text: str
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        """The parsed file."""
-        return ast.parse(self.text)
-
-    @property
-    def module(self) -> str:
-        """Dotted name."""
-        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-    @cached_property
-    def lazy_free(self) -> list[ast.Import | ast.ImportFrom]:
-        """Imports that run when the file is loaded: not in a function, not for type checkers
-        only.
-        """
-        return list(_loading_imports(self.tree.body))
-
-
-def sources(root: Path, *folders: str) -> list[Source]:
-    """All Python files of these folders of the root."""
-    paths = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
-    return [
-        Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
-        for path in paths
-    ]
-
-
-def _loading_imports(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    for node in body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            yield from _loading_imports(node.orelse)
-        else:
-            for part in ("body", "orelse", "finalbody"):
-                yield from _loading_imports(getattr(node, part, []))
-            for handler in getattr(node, "handlers", []):
-                yield from _loading_imports(handler.body)
-
-
-def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """Dotted names that an import may load: `from a import b` gives a and a.b."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    module = node.module or ""
-    return [module, *(f"{module}.{alias.name}" for alias in node.names)]
-
-
-def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-def sizes(files: Sequence[Source]) -> list[str]:
-    """Files up to 400 lines (tests 500), functions up to 50."""
-    found = []
-    for file in files:
-        if file.path in LONG_FILES:
-            continue
-        n_lines = len(file.text.splitlines())
-        most = MAX_TEST_LINES if file.path.startswith("tests/") else MAX_FILE_LINES
-        if n_lines > most:
-            found.append(f"{file.path}: {n_lines} lines, more than {most}: split it by meaning")
-        for node in _functions(file.tree):
-            length = (node.end_lineno or 0) - node.lineno + 1
-            if length > MAX_FUNCTION_LINES:
-                found.append(
-                    f"{file.path}:{node.lineno}: {node.name} has {length} lines, more than 50"
-                )
-    return found
-
-
-def complexity(files: Sequence[Source]) -> list[str]:
-    """No function has a cyclomatic complexity above 15: one more than its decisions (McCabe 1976).
-
-    Decisions: if, elif, conditional expressions, loops, comprehensions and their conditions,
-    and/or, except, match cases, assert.
-    """
-    return [
-        f"{file.path}:{node.lineno}: {node.name} has complexity {n}, more than {MAX_COMPLEXITY}"
-        for file in files
-        for node in _functions(file.tree)
-        if (n := 1 + sum(map(_decisions, ast.walk(node)))) > MAX_COMPLEXITY
-    ]
-
-
-def _decisions(node: ast.AST) -> int:
-    if isinstance(node, ast.BoolOp):
-        return len(node.values) - 1
-    if isinstance(node, ast.comprehension):
-        return 1 + len(node.ifs)
-    single = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert)
-    return int(isinstance(node, (*single, ast.match_case)))
 
 
 def docstrings(files: Sequence[Source]) -> list[str]:
@@ -222,7 +117,7 @@ def _broad(file: Source) -> Iterator[tuple[int, str]]:
     allowed = BORDERS.get(file.path, set())
     excused = {
         h
-        for f in _functions(file.tree)
+        for f in functions(file.tree)
         if f.name in allowed
         for h in ast.walk(f)
         if isinstance(h, ast.ExceptHandler)
@@ -455,6 +350,9 @@ LAWS: dict[str, Callable[[Sequence[Source]], list[str]]] = {
         names,
         absent,
         frozen,
+        rooms,
+        one_meaning,
+        own_names,
         undone,
     )
 }

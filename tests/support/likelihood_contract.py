@@ -80,7 +80,8 @@ def replies(backend: Backend, requests: Iterable[Request]) -> dict[Key, Reply]:
     asked = list(requests)
     rows: list[Reply] = []
     backend.run(asked, rows.append)
-    assert sorted(row.key for row in rows) == sorted(key for request in asked for key in request)
+    keys = [key for request in asked for key in request.keys()]  # noqa: SIM118
+    assert sorted(row.key for row in rows) == sorted(keys)
     return {row.key: row for row in rows}
 
 

@@ -21,7 +21,8 @@ from support.workspace import ROOT
 from evalrun.errors import Fault, TaskFailure
 from evalrun.tasks import rows as rows_module
 from evalrun.tasks.docs import make_docs
-from evalrun.tasks.rows import is_file, is_local, load_rows
+from evalrun.tasks.local_files import is_file, is_local
+from evalrun.tasks.rows import load_rows
 from evalrun.types import DatasetPlan
 
 CASES = {
@@ -305,7 +306,7 @@ def test_missing_files_name_the_nearest(tmp_path: Path) -> None:
         Fault, match=rf"does not exist either\. The nearest folder that does is {tmp_path}\."
     ):
         load_rows(DatasetPlan(str(tmp_path / "no" / "such" / "a.jsonl")))
-    with pytest.raises(Fault, match=r"has no suffix that says how to read it\. Allowed: \.jsonl"):
+    with pytest.raises(Fault, match=r"is an Excel workbook.*as CSV.*Allowed: \.jsonl"):
         load_rows(DatasetPlan(written(tmp_path, "table.xlsx", "x")))
     with pytest.raises(
         Fault, match=r"no data file 'demo_maths\.jsonl'.*Did you mean 'demo_math\.jsonl'\?"

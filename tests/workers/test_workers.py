@@ -140,7 +140,7 @@ def test_forked_child_leaves_the_workers_alone() -> None:
 
 SCRIPT = """
 import sys
-import worker_calls as calls
+from support import worker_calls as calls
 from evalrun import workers
 if sys.argv[2] == "idle":
     workers.run(calls.add, [(1, 2)] * 100, 5)

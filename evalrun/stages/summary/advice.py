@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from evalrun.stages.summary.assemble import Column, Table
+from evalrun.stages.summary.assemble import TableColumn, WideTable
 from evalrun.stages.summary.formatting import SummarySettings, flat, number_text, scale
 from evalrun.types import Consistency, Record
 
@@ -77,7 +77,7 @@ class Section:
     """A titled table with its notes."""
 
     title: str
-    table: Table
+    table: WideTable
 
 
 def sections(records: Sequence[Record], settings: SummarySettings) -> list[Section]:
@@ -110,13 +110,15 @@ class _Names:
         keys = [(record.task, record.model, found.n) for record, found in counted]
         self._is_full = len(set(keys)) < len(keys)
 
-    def columns(self) -> list[Column]:
-        more = [Column("version"), Column("counted", is_name=True)] if self._is_full else []
+    def columns(self) -> list[TableColumn]:
+        more = (
+            [TableColumn("version"), TableColumn("counted", is_name=True)] if self._is_full else []
+        )
         return [
-            Column("dataset", is_name=True),
-            Column("model", is_name=True),
+            TableColumn("dataset", is_name=True),
+            TableColumn("model", is_name=True),
             *more,
-            Column("n", is_right=True),
+            TableColumn("n", is_right=True),
         ]
 
     def cells(self, record: Record, found: Consistency) -> list[str]:
@@ -143,8 +145,8 @@ def _shares(
         f"pass@n = {whole} - never; cons@n = always + mostly; avg@n lies between half of cons@n "
         "and pass@n.",
     )
-    columns = (*names.columns(), *(Column(kind, is_right=True) for kind in kinds))
-    return Section("How steadily documents are answered", Table(columns, tuple(rows), notes))
+    columns = (*names.columns(), *(TableColumn(kind, is_right=True) for kind in kinds))
+    return Section("How steadily documents are answered", WideTable(columns, tuple(rows), notes))
 
 
 def _advice(
@@ -161,8 +163,10 @@ def _advice(
         texts = [f"{_text(x, settings)} {word}" for x, word in zip(numbers, levels, strict=True)]
         rows.append((*names.cells(record, found), *texts, state, uses))
     titles = ("pass@n", "avg@n", "cons@n", "state", "fits")
-    table = Table(
-        (*names.columns(), *map(Column, titles)), tuple(rows), tuple(_legend(counted, settings))
+    table = WideTable(
+        (*names.columns(), *map(TableColumn, titles)),
+        tuple(rows),
+        tuple(_legend(counted, settings)),
     )
     return Section("Reading (advice by assumed thresholds, no measurement)", table)
 

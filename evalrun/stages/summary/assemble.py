@@ -22,7 +22,7 @@ from evalrun.types import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """is_name: may be folded over lines. is_model: holds the numbers of a model, never folded."""
 
     title: str
@@ -32,13 +32,13 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class WideTable:
     """Texts only; control characters are already escapes.
 
     Cells of a model column are padded alike.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
 
@@ -56,7 +56,7 @@ class _Shown:
     word: str = ""
 
 
-def build(records: Sequence[Record], settings: SummarySettings) -> Table:
+def build(records: Sequence[Record], settings: SummarySettings) -> WideTable:
     """The wide table of `records`.
 
     Columns: dataset, version, metric, mode, [unit], n_docs, n, [counts], models.
@@ -73,21 +73,26 @@ def build(records: Sequence[Record], settings: SummarySettings) -> Table:
             names.append(_row_names(block, row, order, has_unit, counted, settings))
             grid.append([_shown(block, row, lane, settings, feet) for lane in order])
     aligned = [_aligned([line[i] for line in grid]) for i in range(len(order))]
-    columns = [
-        Column("dataset", is_name=True),
-        Column("version"),
-        Column("metric", is_name=True),
-        Column("mode"),
-    ]
-    columns += [Column("unit")] if has_unit else []
-    columns += [
-        Column(t, is_right=True) for t in ("n_docs", "n", *(_COUNT_TITLES[c] for c in counted))
-    ]
-    columns += [Column(_label(lane), is_model=True) for lane in order]
     rows = tuple((*names[r], *(column[r] for column in aligned)) for r in range(len(grid)))
     has_lists = any(", " in cell for row in names for cell in row[4:])
     notes = all_notes(records, found, settings, feet, has_lists)
-    return Table(tuple(columns), rows, tuple(flat(note) for note in notes))
+    columns = _columns(order, has_unit, counted)
+    return WideTable(columns, rows, tuple(flat(note) for note in notes))
+
+
+def _columns(order: list[Lane], has_unit: bool, counted: list[str]) -> tuple[TableColumn, ...]:
+    columns = [
+        TableColumn("dataset", is_name=True),
+        TableColumn("version"),
+        TableColumn("metric", is_name=True),
+        TableColumn("mode"),
+    ]
+    if has_unit:
+        columns.append(TableColumn("unit"))
+    counts = ("n_docs", "n", *(_COUNT_TITLES[name] for name in counted))
+    columns += [TableColumn(title, is_right=True) for title in counts]
+    columns += [TableColumn(_label(lane), is_model=True) for lane in order]
+    return tuple(columns)
 
 
 _COUNT_TITLES = {"error": "errors", "truncated": "truncated", "unparsed": "unparsed"}

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from evalrun.metrics import METRICS
-from evalrun.types import Estimate, Kind, Record
-
-MODES = {Kind.GENERATE: "gen", Kind.LOGLIKELIHOOD: "ll", Kind.ROLLING: "ppl"}
+from evalrun.types import Estimate, Record
 
 Lane: TypeAlias = tuple[str, int]
 """One column of the wide table: model name, and 0 for its first record of a task, 1 for the
@@ -113,7 +111,7 @@ def _mode(e: Estimate, block: Block) -> str:
     """
     if block.mode == "judge" or e.metric not in METRICS:
         return block.mode
-    return MODES[METRICS.get(e.metric).reads]
+    return METRICS.get(e.metric).reads.mode
 
 
 def _row_key(e: Estimate) -> RowKey:

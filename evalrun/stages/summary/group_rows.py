@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from evalrun.metrics import naming
@@ -57,57 +58,70 @@ def _dated(record: Record) -> str:
 
 
 def _group(name: str, members: Sequence[Record], is_weighted: bool) -> Record:
-    numbers: dict[_Key, list[tuple[Record, Estimate]]] = {}
-    repeated = _repeated(members)
-    for record in members:
-        for e in record.estimates:
-            numbers.setdefault(_key(e, repeated), []).append((record, e))
-    notes = [
-        f"{'mean weighted by documents' if is_weighted else 'plain mean'} over {len(members)} tasks"
-    ]
-    blocked = [
-        record for record in members if record.state != "complete" and not _has_value(record)
-    ]
-    reasons: dict[str, None] = {}
-    estimates = []
-    for having in numbers.values():
-        holes = [
-            *blocked,
-            *(
-                r
-                for r, e in having
-                if (r.state != "complete" or e.value is None) and r not in blocked
-            ),
-        ]
-        reasons.update(dict.fromkeys(_hole(record) for record in holes))
-        estimates.append(_estimate(having, not holes, is_weighted))
-        if len(having) < len(members) and not holes:
-            notes.append(
-                f"{having[0][1].display} is over the {len(having)} of {len(members)} tasks that "
-                "report it"
-            )
-    if not numbers:
-        reasons.update(dict.fromkeys(_hole(record) for record in blocked))
-    more = f" and {len(reasons) - MOST_NAMED} more" if len(reasons) > MOST_NAMED else ""
-    reason = (
-        f"no average over holes: {', '.join([*reasons][:MOST_NAMED])}{more}" if reasons else None
-    )
+    estimates, holes, notes = _averages(members, is_weighted)
+    reason = _withheld(holes)
     modes = {record.mode for record in members}
     versions = "|".join(_dated(record) for record in members)
+    kind = "mean weighted by documents" if is_weighted else "plain mean"
     return Record(
         model=members[0].model,
         task=name,
         version=hashlib.sha256(versions.encode()).hexdigest()[:6],
         mode=modes.pop() if len(modes) == 1 else "mixed",
-        state="withheld" if reasons else "complete",
+        state="withheld" if reason else "complete",
         reason=reason,
         log=None,
         n_docs=sum(record.n_docs for record in members),
         n=max(record.n for record in members),
         counts=Counts(),
-        notes=tuple(notes),
+        notes=(f"{kind} over {len(members)} tasks", *notes),
         estimates=tuple(estimates),
     )
+
+
+def _averages(
+    members: Sequence[Record], is_weighted: bool
+) -> tuple[list[Estimate], list[Record], list[str]]:
+    """The averages of a group, the members that withhold some of them, and notes."""
+    blocked = [r for r in members if r.state != "complete" and not _has_value(r)]
+    numbers = _by_number(members)
+    if not numbers:
+        return [], blocked, []
+    holes: list[Record] = []
+    estimates, notes = [], []
+    for having in numbers:
+        own_holes = [*blocked, *(r for r, e in having if _is_hole(r, e) and r not in blocked)]
+        holes += own_holes
+        estimates.append(_estimate(having, not own_holes, is_weighted))
+        if len(having) < len(members) and not own_holes:
+            notes.append(
+                f"{having[0][1].display} is over the {len(having)} of {len(members)} tasks that "
+                "report it"
+            )
+    return estimates, holes, notes
+
+
+def _by_number(members: Sequence[Record]) -> list[list[tuple[Record, Estimate]]]:
+    """The estimates that may be averaged together, each with its record."""
+    repeated = _repeated(members)
+    numbers: dict[_Key, list[tuple[Record, Estimate]]] = {}
+    for record in members:
+        for e in record.estimates:
+            numbers.setdefault(_key(e, repeated), []).append((record, e))
+    return list(numbers.values())
+
+
+def _is_hole(record: Record, e: Estimate) -> bool:
+    return record.state != "complete" or e.value is None
+
+
+def _withheld(holes: Sequence[Record]) -> str | None:
+    """Why there is no average, naming the first few members that withhold it; None without one."""
+    names = list(dict.fromkeys(_hole(record) for record in holes))
+    if not names:
+        return None
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"no average over holes: {', '.join(names[:MOST_NAMED])}{more}"
 
 
 def _has_value(record: Record) -> bool:
@@ -138,27 +152,13 @@ def _estimate(
 ) -> Estimate:
     estimates = [e for _, e in having]
     first = estimates[0]
-    mean = None
-    if is_whole:
-        mean = average(
-            [
-                Member(e.value, e.stderr, e.ci_low, e.ci_high, e.rerun_stderr, e.n_scored)
-                for e in estimates
-                if e.value is not None
-            ],
-            is_weighted,
-        )
-    return Estimate(
-        metric=first.metric,
-        display=first.display,
-        version=first.version,
-        value=None if mean is None else mean.value,
-        unit=first.unit,
-        is_higher_better=first.is_higher_better,
-        stderr=None if mean is None else mean.stderr,
-        rerun_stderr=None if mean is None else mean.rerun_stderr,
-        ci_low=None if mean is None else mean.ci_low,
-        ci_high=None if mean is None else mean.ci_high,
+    shared = replace(
+        first,
+        value=None,
+        stderr=None,
+        rerun_stderr=None,
+        ci_low=None,
+        ci_high=None,
         method="members",
         n_docs=sum(e.n_docs for e in estimates),
         n=max(e.n for e in estimates),
@@ -169,6 +169,21 @@ def _estimate(
         bounds=None,
         signature=_signature(estimates, is_weighted),
     )
+    if not is_whole:
+        return shared
+    mean = average([_member(e, e.value) for e in estimates if e.value is not None], is_weighted)
+    return replace(
+        shared,
+        value=mean.value,
+        stderr=mean.stderr,
+        rerun_stderr=mean.rerun_stderr,
+        ci_low=mean.ci_low,
+        ci_high=mean.ci_high,
+    )
+
+
+def _member(e: Estimate, value: float) -> Member:
+    return Member(value, e.stderr, e.ci_low, e.ci_high, e.rerun_stderr, e.n_scored)
 
 
 def _signature(estimates: Sequence[Estimate], is_weighted: bool) -> str:

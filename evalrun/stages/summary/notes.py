@@ -91,34 +91,40 @@ def _numbers(block: Block) -> Iterator[tuple[str, Record, Estimate]]:
 
 
 def _legend(found: list[Block], settings: SummarySettings, has_lists: bool) -> list[str]:
+    """How to read a cell: one line for each thing that stands in some cell of this table."""
     shown = [(record, e) for block in found for _, record, e in _numbers(block)]
     if not shown:
         return []
-    symbols = {scale(e.unit, settings)[1] for _, e in shown}
-    unit = {"%": "percent", "fraction": "fractions"}.get(next(iter(symbols)), "the unit named")
     errors = [e.stderr for _, e in shown]
-    line = (
-        "value ± standard error over documents" if any(x is not None for x in errors) else "value"
-    )
+    has_error = any(x is not None for x in errors)
+    line = "value ± standard error over documents" if has_error else "value"
     if settings.show_ci and any(e.ci_low is not None for _, e in shown):
         line += ", [95 % confidence interval]"
-    lines = [f"Cells: {line}; in {unit if len(symbols) == 1 else 'the unit named'}."]
-    if any(e.rerun_stderr is not None for _, e in shown):
-        lines.append(
-            "Of which rerun: the part that would change if the same questions were asked again; "
-            "the ± holds it."
-        )
-    if None in errors:
-        lines.append("No ±: an error needs at least two scored documents and a known formula.")
-    if any(not e.is_higher_better for _, e in shown):
-        lines.append("↓: lower is better.")
-    if any(record.state == "incomplete" for record, _ in shown):
-        lines.append("*: incomplete; the number enters no average.")
-    if has_lists:
-        lines.append(
-            "Several numbers in one count: one per model, in the order of the model columns."
-        )
-    return lines
+    lines = [f"Cells: {line}; in {_unit_word(shown, settings)}."]
+    legend = (
+        (any(e.rerun_stderr is not None for _, e in shown), _RERUN),
+        (None in errors, _NO_ERROR),
+        (any(not e.is_higher_better for _, e in shown), "↓: lower is better."),
+        (any(record.state == "incomplete" for record, _ in shown), _STAR),
+        (has_lists, _LISTS),
+    )
+    return [*lines, *(text for is_needed, text in legend if is_needed)]
+
+
+_RERUN = (
+    "Of which rerun: the part that would change if the same questions were asked again; the ± "
+    "holds it."
+)
+_NO_ERROR = "No ±: an error needs at least two scored documents and a known formula."
+_STAR = "*: incomplete; the number enters no average."
+_LISTS = "Several numbers in one count: one per model, in the order of the model columns."
+
+
+def _unit_word(shown: list[tuple[Record, Estimate]], settings: SummarySettings) -> str:
+    symbols = {scale(e.unit, settings)[1] for _, e in shown}
+    if len(symbols) > 1:
+        return "the unit named"
+    return {"%": "percent", "fraction": "fractions"}.get(symbols.pop(), "the unit named")
 
 
 def _bounds(record: Record, name: str, e: Estimate, settings: SummarySettings) -> list[str]:

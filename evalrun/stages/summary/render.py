@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evalrun.stages.summary.advice import sections, without_advice
-from evalrun.stages.summary.assemble import Column, Table, build
+from evalrun.stages.summary.assemble import TableColumn, WideTable, build
 from evalrun.stages.summary.formatting import SummarySettings
 from evalrun.types import Record
 
@@ -36,7 +36,7 @@ def md_text(records: Sequence[Record], settings: SummarySettings = DEFAULTS) -> 
     return "\n".join(lines) + "\n"
 
 
-def _md_lines(table: Table) -> list[str]:
+def _md_lines(table: WideTable) -> list[str]:
     lines = [_md_line([md_escaped(c.title) for c in table.columns])]
     lines.append(_md_line(["---:" if c.is_right else "---" for c in table.columns]))
     lines += [_md_line([md_escaped(" ".join(cell.split())) for cell in row]) for row in table.rows]
@@ -72,7 +72,7 @@ def txt_text(records: Sequence[Record], settings: SummarySettings = DEFAULTS) ->
     return "\n".join(lines) + "\n"
 
 
-def _txt_lines(table: Table) -> list[str]:
+def _txt_lines(table: WideTable) -> list[str]:
     spans = [_span(table, i, is_folded=False) for i in range(len(table.columns))]
     lines = _laid_out([c.title for c in table.columns], table.columns, spans)
     lines.append((" " * GAP).join("-" * span for span in spans))
@@ -82,7 +82,7 @@ def _txt_lines(table: Table) -> list[str]:
     return lines
 
 
-def _span(table: Table, i: int, is_folded: bool) -> int:
+def _span(table: WideTable, i: int, is_folded: bool) -> int:
     """Width of column i: as wide as it wants to be, or (is_folded) as narrow as it may be."""
     column = table.columns[i]
     title, cells = width(column.title), max((width(row[i]) for row in table.rows), default=0)
@@ -92,7 +92,9 @@ def _span(table: Table, i: int, is_folded: bool) -> int:
     return min(widest, max(title, NARROWEST)) if is_folded and column.is_name else widest
 
 
-def _laid_out(cells: Sequence[str], columns: Sequence[Column], spans: Sequence[int]) -> list[str]:
+def _laid_out(
+    cells: Sequence[str], columns: Sequence[TableColumn], spans: Sequence[int]
+) -> list[str]:
     folded = [fold(cell, span) for cell, span in zip(cells, spans, strict=True)]
     lines = []
     for k in range(max(map(len, folded))):
@@ -177,7 +179,7 @@ def print_table(
         )
 
 
-def _arranged(table: Table, room: int) -> tuple[list[int], list[list[int]]] | None:
+def _arranged(table: WideTable, room: int) -> tuple[list[int], list[list[int]]] | None:
     """(columns before the models, model columns of each table): the first way that fits with the
     fewest tables.
     """
@@ -196,7 +198,9 @@ def _arranged(table: Table, room: int) -> tuple[list[int], list[list[int]]] | No
     return min(ways, key=lambda way: len(way[1]), default=None)
 
 
-def _groups(table: Table, shared: list[int], room: int, is_folded: bool) -> list[list[int]] | None:
+def _groups(
+    table: WideTable, shared: list[int], room: int, is_folded: bool
+) -> list[list[int]] | None:
     """Model columns in tables that fit into `room`; None where not even one does."""
     base = sum(_span(table, i, is_folded) + GAP for i in shared)
     groups: list[list[int]] = []
@@ -214,7 +218,7 @@ def _groups(table: Table, shared: list[int], room: int, is_folded: bool) -> list
     return groups
 
 
-def _fitted(table: Table, chosen: list[int], room: int) -> list[int]:
+def _fitted(table: WideTable, chosen: list[int], room: int) -> list[int]:
     """Widths of the chosen columns: the wanted ones, model titles and then names made narrower
     until all fit.
     """
@@ -229,7 +233,7 @@ def _fitted(table: Table, chosen: list[int], room: int) -> list[int]:
     return spans
 
 
-def _rich_table(table: Table, chosen: list[int], room: int) -> RichTable:
+def _rich_table(table: WideTable, chosen: list[int], room: int) -> RichTable:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -32,9 +32,8 @@ def nobody() -> str:
 def run(url: str, others: tuple[str, ...], n: int, **changes: Any) -> list[Reply]:
     """Rows of a run over servers that were all there when it began."""
     backend = backends.create(plan(url, replicas=others, **changes))
-    backend._server = Server(
-        f"{url}/v1", "mock-model", others=tuple(f"{other}/v1" for other in others)
-    )  # type: ignore[attr-defined]
+    server = Server(f"{url}/v1", "mock-model", others=tuple(f"{other}/v1" for other in others))
+    backend._server = server  # type: ignore[attr-defined]
     backend._key = ApiKey(None, "m")  # type: ignore[attr-defined]
     rows: list[Reply] = []
     backend.run([ask("7 + 5", indices=tuple(range(n)))], rows.append)

@@ -273,7 +273,7 @@ def test_no_key_is_sent_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
 CHILD = """
 import signal, sys
 sys.path[:0] = {path!r}
-from evalrun.backends.openai_chat import OpenaiChatBackend
+from evalrun.backends.openai.chat import OpenaiChatBackend
 from evalrun.errors import Stopped
 from evalrun.types import Generate, Message, ModelPlan, Sampling
 
