@@ -31,12 +31,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from evalrun.stats.arrays import Floats
 
 ASSURED = 15
 """Documents (or clusters) from which on the level was verified by simulation."""
@@ -105,7 +104,7 @@ def bounded_interval(
     if np.isnan(array).any():
         return float("nan"), float("nan")
     if array.min() < low or array.max() > high:
-        raise ValueError(f"values outside [{low}, {high}]: {array.min()} to {array.max()}")
+        raise ValueError(f"values outside [{low:g}, {high:g}]: {array.min()} to {array.max()}")
     if codes is not None and codes.shape != array.shape:
         raise ValueError(f"need one cluster per value, got {array.shape} and {codes.shape}")
     is_unit = low == 0 and high == 1
@@ -134,11 +133,10 @@ def sample_of(values: Floats, codes: NDArray[np.int64] | None = None) -> Sample:
         size = np.bincount(codes).astype(np.float64)
         sums = np.bincount(codes, weights=apart)
         sizes, lean, unit_spread = float(size @ size), float(sums @ size), float(sums @ sums)
-    middle = np.partition(values, ((number - 1) // 2, number // 2))
-    equal = max(
-        int(np.count_nonzero(np.abs(values - middle[place]) <= _SAME))
-        for place in ((number - 1) // 2, number // 2)
-    )
+    is_binary = {least, most} <= {0.0, 1.0} and bool(np.all((values == 0) | (values == 1)))
+    places = [(number - 1) // 2, number // 2]
+    medians = set(np.partition(values, places)[places].tolist())
+    equal = max(int(np.count_nonzero(np.abs(values - x) <= _SAME)) for x in medians)
     return Sample(
         n=number,
         units=groups,
@@ -150,7 +148,7 @@ def sample_of(values: Floats, codes: NDArray[np.int64] | None = None) -> Sample:
         most=np.asarray(most),
         sizes=sizes,
         lean=np.asarray(lean),
-        is_binary=np.asarray(np.all((values == 0) | (values == 1)), dtype=np.float64),
+        is_binary=np.asarray(float(is_binary)),
     )
 
 

@@ -170,7 +170,7 @@ def test_a_million_documents() -> None:
     [
         ([], {}, r"one per document, got shape \(0,\)"),
         ([[0.5]], {}, r"got shape \(1, 1\)"),
-        ([0.5, 1.5], {}, r"values outside \[0.0, 1.0\]: 0.5 to 1.5"),
+        ([0.5, 1.5], {}, r"values outside \[0, 1\]: 0.5 to 1.5"),
         ([0.5, math.inf], {}, "values outside"),
         ([0.5], {"low": 1, "high": 1}, "need low < high, got 1 and 1"),
         ([0.5], {"level": 95}, r"a confidence level lies in \(0, 1\), got 95"),
