@@ -34,9 +34,8 @@ settings.load_profile("evalrun")
 
 
 @pytest.fixture
-def evalrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Evalrun]:
+def evalrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evalrun:
     """Run the command line in this process, in an empty folder."""
-    from evalrun.backends import close_warm
     from evalrun.cli import main
 
     monkeypatch.chdir(tmp_path)
@@ -47,8 +46,7 @@ def evalrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Evalrun
             code = main(list(words))
         return Ran(code, out.getvalue(), err.getvalue())
 
-    yield run
-    close_warm()
+    return run
 
 
 @pytest.fixture(scope="module")

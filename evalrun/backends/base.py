@@ -47,8 +47,13 @@ class Backend(Protocol):
     def run(self, requests: Iterable[Request], sink: Sink) -> None:
         """Every key of every request reaches `sink` exactly once, as an answer or as a failure row.
 
-        One bad request never ends the others. TaskFailure: the engine died; keys not yet answered
-        stay missing. KeyboardInterrupt and Stopped pass through.
+        One bad request never ends the others. TaskFailure: the engine died, or `cancel` was
+        called; keys not yet answered stay missing. KeyboardInterrupt and Stopped pass through.
+        """
+
+    def cancel(self) -> None:
+        """End the requests in flight, from any thread: the run at work, or the next one where none
+        is, raises `cancelling.Cancelled`. Rows that reached the sink are kept.
         """
 
     def close(self) -> None:
@@ -60,10 +65,10 @@ class ScoreProbe(Protocol):
     """A backend that must be asked whether it gives log-probabilities at all: a server."""
 
     def check_scores(self, is_single_token: bool) -> None:
-        """Fault where it gives none;
+        """Call after `start`. Fault where it gives none.
 
         Args:
-            is_single_token: only choices of one token are asked. After `start`.
+            is_single_token: only choices of one token are asked.
         """
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -23,13 +22,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    from evalrun.cli.help import COMMANDS, HELP, WITH_OWN_HELP
+    from evalrun.commands import COMMANDS, load
 
-    if (
-        not words
-        or words == ["help"]
-        or (words[0] not in WITH_OWN_HELP and {"--help", "-h"} & set(words))
-    ):
+    command = COMMANDS.get(words[0]) if words else None
+    has_own_help = command is not None and command.has_own_help
+    if not words or words == ["help"] or (not has_own_help and {"--help", "-h"} & set(words)):
+        from evalrun.cli.help import HELP
+
         print(HELP)
         return 0 if words else 2
     if "--version" in words:
@@ -37,14 +36,22 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"evalrun {__version__}")
         return 0
-    command = _command(words[0])
     if command is not None:
-        return command(words[1:])
+        try:
+            return load(words[0])(words[1:])
+        except SystemExit as end:  # argparse, when it has printed its --help
+            return int(end.code or 0)
+    return _evaluate(words)
+
+
+def _evaluate(words: list[str]) -> int:
+    """The words of an evaluation: read, then shown or run."""
+    from evalrun.commands import COMMANDS
     from evalrun.planning.secrets import refuse_in_overrides
     from evalrun.runs.arguments import SHOWN, read
 
     refuse_in_overrides(words)
-    arguments = read(words, COMMANDS)
+    arguments = read(words, tuple(COMMANDS))
     if SHOWN & set(arguments.hydra_flags):
         from evalrun.cli.show import show
 
@@ -52,29 +59,6 @@ def _dispatch(words: list[str]) -> int:
     from evalrun.runs.compose import run
 
     return run(arguments)
-
-
-def _command(word: str) -> Callable[[list[str]], int] | None:
-    """What the first word asks for; None where it is no command.
-
-    Each is loaded only when it is asked for.
-    """
-    match word:
-        case "list":
-            from evalrun.commands.list import main as command
-        case "import":
-            from evalrun.commands.import_ import main as command
-        case "score":
-            from evalrun.commands.score import main as command
-        case "status":
-            from evalrun.commands.status import main as command
-        case "stop":
-            from evalrun.commands.stop import main as command
-        case "pack":
-            from evalrun.commands.pack import main as command
-        case _:
-            return None
-    return command
 
 
 def console() -> None:

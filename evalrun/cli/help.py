@@ -1,9 +1,8 @@
-"""The text of `evalrun --help`, and the commands that stand as the first word."""
+"""The text of `evalrun --help`."""
 
-COMMANDS = ("list", "import", "score", "status", "stop", "pack")
-WITH_OWN_HELP = ("import", "score", "status", "stop", "pack")
+from evalrun.commands import COMMANDS
 
-HELP = """\
+_TOP = """\
 evalrun: ask a language model every question of a benchmark, keep every answer, and score them
 with error bars.
 
@@ -42,13 +41,17 @@ Flags
   -sc install=bash      shell completion: eval "$(evalrun -sc install=bash)" (zsh, fish too)
 
 Commands
-  evalrun list tasks|models|metrics|suites             evalrun list metrics rouge1: one metric
-  evalrun score METRIC ... FILE.jsonl                  score predictions without a run
-      [--json] [--per-doc FILE] [--metric-file FILE.py]   e.g. 'pass@k:k=2&n=5'
-  evalrun import FILE --question COLUMN --gold COLUMN --prediction COLUMN --task NAME --model NAME
-  evalrun status [RUN] [--json]                        what runs do and how they ended
-  evalrun stop RUN [--wait SECONDS] [--kill]           end a run; its rows are kept
-  evalrun pack RUN [--partial]                         an archive of the run, one of its logs
+"""
 
+_END = """\
 Exit codes: 0 good, 1 internal fault, 2 asked wrongly, 3 failed or incomplete tasks, 130 Ctrl-C,
 143 SIGTERM."""
+
+HELP = "\n".join(
+    [
+        _TOP.rstrip(),
+        *(f"  {line}" for command in COMMANDS.values() for line in command.lines()),
+        "",
+        _END,
+    ]
+)

@@ -6,8 +6,8 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
+from evalrun.commands.parser import CommandParser
 from evalrun.errors import Fault
 from evalrun.interop.table_columns import Imported, read
 from evalrun.planning import build, to_json
@@ -16,11 +16,6 @@ from evalrun.store.cell.predictions import Writer
 from evalrun.store.layout import Run, write_text_atomic
 from evalrun.types import Cell, Plan
 from evalrun.version import __version__
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Fault(f"import: {message}. {' '.join(self.format_usage().split())}")
 
 
 def main(argv: list[str]) -> int:
@@ -41,7 +36,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="evalrun import", description=__doc__, allow_abbrev=False)
+    parser = CommandParser("import", __doc__)
     parser.add_argument("file", help=".jsonl, .json, .csv, .tsv, .parquet or .arrow")
     parser.add_argument(
         "--question", required=True, metavar="COLUMN", help="dots reach into nested values"
@@ -61,8 +56,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _plan(args: argparse.Namespace, n: int) -> Plan:
     from evalrun.config import composing, places
-    from evalrun.config.quoting import quoted
     from evalrun.errors import unknown
+    from evalrun.grammar import quoted
 
     tasks = places.names("task")
     if args.task not in tasks:
@@ -100,17 +95,15 @@ def _plan(args: argparse.Namespace, n: int) -> Plan:
 
 
 def _write(run: Run, plan: Plan, cell: Cell, imported: Imported) -> None:
-    model = plan.model.name
+    files = run.cell(plan.model.name, cell.name)
     metadata = {
         "ask_id": cell.ask_id,
         "content": json.dumps({"dataset": imported.digest, "engine": "import"}),
         "n": str(cell.n),
         "evalrun": __version__,
     }
-    doc_store.write_docs(
-        run, model, cell.name, imported.docs, {}, {**metadata, "dataset": imported.digest}
-    )
-    with Writer(run, model, cell.name, metadata) as writer:
+    doc_store.write_docs(files, imported.docs, {}, {**metadata, "dataset": imported.digest})
+    with Writer(files, metadata) as writer:
         for reply in imported.replies:
             writer.append(reply)
         writer.finalize([doc.id for doc in imported.docs])

@@ -14,14 +14,7 @@ KINDS = {"tasks": "task", "models": "model", "suites": "suite", "metrics": "metr
 
 def main(argv: list[str]) -> int:
     """Print the names of one kind, or of all, with what each is. Returns the exit code."""
-    words = [w for w in argv if not w.startswith("--config-dir")]
-    config_dir = next((w.partition("=")[2] for w in argv if w.startswith("--config-dir=")), None)
-    if "--config-dir" in argv:
-        place = argv.index("--config-dir") + 1
-        if place == len(argv):
-            raise Fault("--config-dir needs a folder.")
-        config_dir = argv[place]
-        words.remove(config_dir)
+    words, config_dir = _without_config_dir(argv)
     if words[:1] == ["metrics"] and len(words) > 1 and words[1] not in KINDS:
         from evalrun.commands.metric_facts import described
 
@@ -33,11 +26,30 @@ def main(argv: list[str]) -> int:
     for kind in words or KINDS:
         if len(words) != 1:
             print(f"{kind}:")
-        rows = _metrics() if kind == "metrics" else _files(KINDS[kind], config_dir)
-        width = max((len(name) for name, _ in rows), default=0)
-        for name, text in rows:
-            print(f"  {name:<{width}}  {visible(text)}".rstrip())
+        _print(_metrics() if kind == "metrics" else _files(KINDS[kind], config_dir))
     return 0
+
+
+def _without_config_dir(argv: list[str]) -> tuple[list[str], str | None]:
+    """(the other words, the folder of --config-dir)."""
+    words, config_dir = [], None
+    rest = iter(argv)
+    for word in rest:
+        if word.startswith("--config-dir="):
+            config_dir = word.partition("=")[2]
+        elif word == "--config-dir":
+            config_dir = next(rest, None)
+            if config_dir is None:
+                raise Fault("--config-dir needs a folder.")
+        else:
+            words.append(word)
+    return words, config_dir
+
+
+def _print(rows: list[tuple[str, str]]) -> None:
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, text in rows:
+        print(f"  {name:<{width}}  {visible(text)}".rstrip())
 
 
 def _files(group: str, config_dir: str | None) -> list[tuple[str, str]]:
@@ -47,8 +59,8 @@ def _files(group: str, config_dir: str | None) -> list[tuple[str, str]]:
 
 
 def _described(path: Path) -> str:
-    """The `description:` of a task, else the first comment that is no Hydra header, else what
-    the file sets.
+    """The `description:` of a task, else its first comment (Hydra's headers aside), else the
+    tasks that it sets.
     """
     comment, names = "", []
     for line in path.read_text(encoding="utf-8").splitlines():

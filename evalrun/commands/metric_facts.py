@@ -11,7 +11,7 @@ from typing import Any
 from evalrun.metrics import METRICS, make_metric, parameter_defaults
 from evalrun.metrics.base import Metric, Output
 from evalrun.metrics.create import fixed_parameters
-from evalrun.metrics.naming import aggregation
+from evalrun.metrics.signatures import aggregation
 
 _SHAPES: tuple[dict[str, Any], ...] = ({}, {"k": 1}, {"n": 1}, {"k": 1, "n": 1})
 """Parameters that must be set before a metric can say what its outputs are."""

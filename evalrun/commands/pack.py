@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from evalrun.commands.parser import RunParser
 from evalrun.errors import Fault, visible
-from evalrun.runs.inspect import Parser, Seen, one
+from evalrun.runs.inspect import Seen, one
 from evalrun.store import archive
 
 SHORTEST_SECRET = 8
@@ -19,14 +20,14 @@ def main(argv: list[str]) -> int:
     Fault where the run is still at work (unless --partial), or a file holds the API key of its
     model.
     """
-    parser = Parser("pack", __doc__)
+    parser = RunParser("pack", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run folder, its time stamp, or latest")
     parser.add_argument(
         "--partial", action="store_true", help="pack a run that is still at work, as it stands"
     )
     args = parser.read(argv)
     output_dir = Path(args.output_dir)
-    run = one(args.run, output_dir, "pack")
+    run = one(args.run, output_dir, "evalrun pack")
     _refuse_running(run, args.partial)
     path = run.run.path
     folder = (

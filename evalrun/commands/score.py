@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from evalrun.commands.parser import CommandParser
 from evalrun.errors import Fault
 from evalrun.metrics import METRICS
 from evalrun.metrics.naming import parse_metric
@@ -16,14 +17,9 @@ from evalrun.stages.direct import Scores, score_rows
 from evalrun.stages.summary import SummarySettings, print_table
 from evalrun.store.disk import write_text_atomic
 from evalrun.store.strict_json import to_json
-from evalrun.tasks.local_files import is_file
 from evalrun.tasks.rows import load_rows
+from evalrun.tasks.sources.local_files import is_file
 from evalrun.types import DatasetPlan, Record
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Fault(f"evalrun score: {message}. {self.format_usage().strip()}")
 
 
 def main(argv: list[str]) -> int:
@@ -49,7 +45,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="evalrun score", description=__doc__, allow_abbrev=False)
+    parser = CommandParser("score", __doc__)
     parser.add_argument(
         "words",
         nargs="+",

@@ -12,8 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from evalrun.commands.parser import RunParser
 from evalrun.errors import visible
-from evalrun.runs.inspect import Parser, Seen, every, named
+from evalrun.runs.inspect import Seen, every, named
 from evalrun.store.state import State
 
 LONGEST_CELL = 255  # as long as the name of a folder may be
@@ -25,7 +26,7 @@ UNKNOWN = "unknown"
 
 def main(argv: list[str]) -> int:
     """Print a table of all runs, or all about one. Returns the exit code."""
-    parser = Parser("status", __doc__)
+    parser = RunParser("status", __doc__)
     parser.add_argument(
         "run", nargs="?", metavar="RUN", help="a run folder, its time stamp, or latest"
     )
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
     )
     args = parser.read(argv)
     output_dir = Path(args.output_dir)
-    runs = every(output_dir) if args.run is None else named(args.run, output_dir, "status")
+    runs = every(output_dir) if args.run is None else named(args.run, output_dir, "evalrun status")
     is_one = args.run is not None and len(runs) == 1
     if args.json:
         found = [facts(run) for run in runs]
@@ -61,22 +62,16 @@ def facts(run: Seen) -> dict[str, Any]:
         "run": run.name,
         "path": str(run.run.path),
         "state": None if state is None else str(state.phase),
-        "reason": None if state is None else state.reason,
+        "reason": getattr(state, "reason", None),
         "problem": run.problem,
-        "done": None if state is None else state.done,
-        "total": None if state is None else state.total,
-        "task": None if state is None else state.task,
+        **{name: getattr(state, name, None) for name in ("done", "total", "task")},
         "model": run.model,
         "backend": backend.get("backend") if isinstance(backend, dict) else None,
         "tasks": run.tasks,
         "created_s": run.created_s,
-        "started_s": None if state is None else state.started_s,
-        "updated_s": None if state is None else state.updated_s,
-        "pid": None if state is None else state.pid,
+        **{name: getattr(state, name, None) for name in ("started_s", "updated_s", "pid")},
         "is_alive": state is not None and state.is_alive,
-        "host": None if state is None else state.host,
-        "supervisor_pid": None if state is None else state.supervisor_pid,
-        "server_pid": None if state is None else state.server_pid,
+        **{name: getattr(state, name, None) for name in ("host", "supervisor_pid", "server_pid")},
         "logs": logs,
         "summary": str(summaries[-1]) if summaries else None,
     }
@@ -112,33 +107,47 @@ def _one_line(text: str, most: int = LONGEST_CELL) -> str:
 
 def _details(run: Seen) -> str:
     known = facts(run)
-    state = run.current
     lines = {
         "run": known["path"],
         "state": known["state"] or UNKNOWN,
         "reason": known["reason"],
         "problem": known["problem"],
-        "rows": _rows(state)
-        + (f" (now {state.task})" if state and state.task and not state.phase.is_end else ""),
-        "model": f"{known['model'] or '-'}"
-        + (f" ({known['backend']})" if known["backend"] else ""),
+        "rows": _rows_now(run.current),
+        "model": _model(known["model"], known["backend"]),
         "tasks": ", ".join(known["tasks"]) or "-",
         "made": _moment(run.created_s),
-        "started": None if state is None or state.started_s is None else _moment(state.started_s),
-        "updated": None
-        if state is None or state.updated_s is None
-        else _moment(state.updated_s, is_ago=True),
-        "process": None if state is None else _process(state),
-        "server": None if state is None else _server(state),
+        **_of_process(run.current),
         "summary": known["summary"],
         "logs": "\n".join(name.replace("\n", "\\n") for name in known["logs"]) or None,
     }
     return "\n".join(f"{name:<9}  {_indented(text)}" for name, text in lines.items() if text)
 
 
+def _rows_now(state: State | None) -> str:
+    is_asking = state is not None and state.task and not state.phase.is_end
+    return _rows(state) + (f" (now {state.task})" if state is not None and is_asking else "")
+
+
+def _model(name: str | None, backend: str | None) -> str:
+    return f"{name or '-'}" + (f" ({backend})" if backend else "")
+
+
+def _of_process(state: State | None) -> dict[str, str | None]:
+    """The lines about the process of a run and its server; none where its state is not known."""
+    if state is None:
+        return {}
+    started, updated = state.started_s, state.updated_s
+    return {
+        "started": None if started is None else _moment(started),
+        "updated": None if updated is None else _moment(updated, is_ago=True),
+        "process": _process(state),
+        "server": _server(state),
+    }
+
+
 def _indented(text: str) -> str:
-    """Foreign text below its name: further lines stand in, so that none can be taken for a line
-    of ours.
+    """Foreign text below its name: further lines are indented, so that none looks like a line of
+    ours.
     """
     cut = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
     return visible(cut).replace("\n", "\n           ")

@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from evalrun.commands.parser import RunParser
 from evalrun.deploy import leftover
 from evalrun.errors import Fault, TaskFailure, visible
-from evalrun.runs.inspect import Parser, Seen, named, seen
+from evalrun.runs.inspect import Seen, named, seen
 from evalrun.store import state
 from evalrun.store.state import Phase, State
 
@@ -30,7 +31,7 @@ def main(argv: list[str]) -> int:
     TaskFailure (exit code 3) where it has not ended in time. Fault where it runs on another
     machine.
     """
-    parser = Parser("stop", __doc__)
+    parser = RunParser("stop", __doc__)
     parser.add_argument(
         "run", metavar="RUN", help="a run folder, its time stamp, or latest; a sweep stops whole"
     )
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> int:
     args = parser.read(argv)
     if not 0 <= args.wait < float("inf"):
         parser.error(f"--wait {args.wait}: seconds from 0 up")
-    runs = named(args.run, Path(args.output_dir), "stop")
+    runs = named(args.run, Path(args.output_dir), "evalrun stop")
     # Of a sweep only the job that runs now has a process to stop; stopping it ends the jobs after
     # it too.
     alive = [run for run in runs if run.current is not None and not run.current.phase.is_end]
@@ -72,7 +73,7 @@ def _stop(run: Seen, output_dir: Path, wait_s: float, is_forced: bool) -> str:
     left = _end_server(run, stored, wait_s)
     if not was_running:
         return _nothing(run, stored, left)
-    return _told(seen(run.run, output_dir), stored, left)
+    return _report(seen(run.run, output_dir), stored, left)
 
 
 def _end_process(run: Seen, stored: State, wait_s: float, is_forced: bool) -> None:
@@ -206,7 +207,7 @@ def _nothing(run: Seen, stored: State, left: str) -> str:
     )
 
 
-def _told(after: Seen, before: State, left: str) -> str:
+def _report(after: Seen, before: State, left: str) -> str:
     now = after.current or before
     if now.phase is Phase.FINISHED:
         return f"{after.name} had just finished; nothing was cut short.{left}"

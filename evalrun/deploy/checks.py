@@ -177,10 +177,11 @@ def _absolute(path: str) -> Path:
 
 
 def _refuse_contradictions(model: ModelPlan, deploy: DeployPlan) -> None:
-    if model.backend != "openai_chat":
+    if not backends.facts_of(model.backend).is_deployable:
+        able = [name for name in backends.names() if backends.facts_of(name).is_deployable]
         raise Fault(
             f"model.backend={model.backend} with model.repo: a server that the run starts is asked "
-            "by openai_chat only."
+            f"by {' or '.join(able)} only."
         )
     own = f"http://{HOST}:{deploy.port}/v1"
     if model.base_url not in (None, own) or model.replicas:

@@ -5,15 +5,12 @@ with the run.
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import threading
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from evalrun import backends
 from evalrun.backends.base import Backend, Sink
@@ -35,24 +32,26 @@ FOLDER = "deploy"
 
 
 @contextmanager
-def serving(checked: Checked, run: Run, keeper: Keeper, note: Note) -> Iterator[None]:
-    """Within the block the model is the server under test.
+def serving(
+    checked: Checked, run: Run, keeper: Keeper, note: Note
+) -> Iterator[Callable[[ModelPlan], Backend]]:
+    """A maker of engines, to be used within the block, whose model is the server under test.
 
-    Nothing starts before the first request needs it.
-
-    However the block is left, the server and all that it started are ended and its port is looked
-    at again.
+    Nothing starts before the first request needs it. However the block is left, the server and all
+    that it started are ended and its port is looked at again. A server that fails makes
+    TaskFailures, each with its last lines.
 
     Args:
-        keeper: told the phases and the processes. A server that fails makes TaskFailures, each with
-            its last lines.
+        checked: the deployment.
+        run: whose folder holds the server's files and logs.
+        keeper: receives the phases and the processes.
+        note: shows a line to the user.
     """
     server = ServerUnderTest(checked, run, keeper, note)
-    with backends.made_by(server.backend):
-        try:
-            yield
-        finally:
-            server.stop()
+    try:
+        yield server.backend
+    finally:
+        server.stop()
 
 
 class ServerUnderTest:
@@ -70,7 +69,7 @@ class ServerUnderTest:
         self._watched: list[Supervised] = []
         self._mutex = threading.Lock()
         self._claim: socket.socket | None = None
-        self._is_asking = self._is_told = False
+        self._asked: Backend | None = None
 
     def backend(self, model: ModelPlan) -> Backend:
         """What the run gets in place of the plain client."""
@@ -222,50 +221,27 @@ class ServerUnderTest:
         return self.failure
 
     def _ended(self) -> None:
-        """Called by the watching thread: take the main thread out of its requests, which have
-        nobody to go to.
-        """
+        """Called by the watching thread: nobody is left to answer what is in flight."""
         with self._mutex:
-            if self._is_asking:
-                self._is_told = True
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            if self._asked is not None:
+                self._asked.cancel()
 
     @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Within the block the end of the server raises its failure, as a signal would: by the
-        way that is safe.
+    def asking(self, client: Backend) -> Iterator[None]:
+        """Within the block the end of the server cancels the client's requests.
+
+        TaskFailure where it has ended already.
         """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.getsignal(signal.SIGTERM)
-
-        def on_signal(number: int, frame: FrameType | None) -> None:
-            if self._is_told:
-                self._is_told = False
-                raise self.has_ended(END_WAIT_S) or TaskFailure("the server has ended")
-            if callable(before):
-                before(number, frame)
-            elif before == signal.SIG_DFL:
-                signal.signal(number, signal.SIG_DFL)
-                os.kill(os.getpid(), number)
-
-        signal.signal(signal.SIGTERM, on_signal)
+        with self._mutex:
+            self._asked = client
         try:
-            with self._mutex:
-                self._is_asking = True
+            # Looked at after the client was named: whenever the server ends, one of the two sees it
             if (failure := self.has_ended()) is not None:
                 raise failure
             yield
         finally:
             with self._mutex:
-                self._is_asking = False
-            until = time.monotonic() + END_WAIT_S
-            try:
-                while self._is_told and time.monotonic() < until:
-                    time.sleep(0.01)  # the signal is on its way
-            finally:
-                signal.signal(signal.SIGTERM, before)
+                self._asked = None
 
 
 class DeployedBackend:
@@ -309,13 +285,18 @@ class DeployedBackend:
         """
         client = self._started()
         try:
-            with self._server.interruptible():
+            with self._server.asking(client):
                 client.run(requests, sink)
         except TaskFailure as failure:
             ended = self._server.has_ended(END_WAIT_S)
             if ended is None or ended is failure:
                 raise
             raise ended from failure
+
+    def cancel(self) -> None:
+        """Cancel the client's requests."""
+        if self._client is not None:
+            self._client.cancel()
 
     def close(self) -> None:
         """Free the client; the server stays for the next task."""

@@ -5,12 +5,18 @@ number.
 from evalrun.metrics import perplexity
 from evalrun.metrics.base import METRICS, SCORERS, Metric, Output, Scorer
 from evalrun.metrics.choices import choice, classify, probability
-from evalrun.metrics.create import check_ready, make_metric, parameter_defaults, samples_needed
+from evalrun.metrics.create import (
+    check_ready,
+    make_metric,
+    make_scorer,
+    parameter_defaults,
+    samples_needed,
+    scorer_named,
+)
 from evalrun.metrics.generation import rouge, sentence_bleu, summaries, translation
 from evalrun.metrics.math import equality
 from evalrun.metrics.samples import gpqa, group_pass, repeated_sampling, vote
 from evalrun.metrics.text import distance, exact, match_metrics, overlap_f1
-from evalrun.metrics.text.exact import make_scorer, scorer_named
 
 __all__ = [
     "METRICS",

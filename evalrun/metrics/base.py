@@ -7,7 +7,6 @@ number
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from evalrun.grammar import write_call
 from evalrun.registry import Registry
 from evalrun.types import Answer, Doc, Kind, Verdict
 
@@ -156,12 +156,12 @@ class Scorer(ABC):
     @property
     def signature(self) -> str:
         """name.vVERSION, with the parameters that differ from their default in brackets."""
-        return f"{self.name}.v{self.version}{_parameters(self)}"
+        return write_call(self.name, self.version, _set_parameters(self))
 
     @property
     def spec(self) -> str:
         """The signature without the version: what a metric's `scorer` parameter says."""
-        return f"{self.name}{_parameters(self)}"
+        return write_call(self.name, None, _set_parameters(self))
 
 
 class Metric(ABC):
@@ -232,22 +232,10 @@ METRICS: Registry[type[Metric]] = Registry("metric")
 SCORERS: Registry[type[Scorer]] = Registry("scorer")
 
 
-def _parameters(thing: Any) -> str:
-    given = [
+def _set_parameters(thing: Any) -> list[tuple[str, Any]]:
+    """(name, value) of the fields that differ from their default, in declared order."""
+    return [
         (f.name, getattr(thing, f.name))
         for f in fields(thing)
         if getattr(thing, f.name) != f.default
     ]
-    return (
-        "(" + ",".join(f"{name}={_written(value)}" for name, value in given) + ")" if given else ""
-    )
-
-
-def _written(value: Any) -> str:
-    is_bare = not isinstance(value, str) or (
-        _BARE.fullmatch(value) and value not in ("True", "False", "None")
-    )
-    return str(value) if is_bare else repr(value)
-
-
-_BARE = re.compile(r"[A-Za-z_][\w./-]*")

@@ -1,4 +1,4 @@
-"""Metrics from names and parameters, checked while planning."""
+"""Metrics and scorers from names and parameters, checked while planning."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import fields
 from typing import Any
 
 from evalrun.errors import Fault, unknown, visible
-from evalrun.metrics.base import METRICS, Metric
-from evalrun.metrics.text.exact import scorer_named
+from evalrun.grammar import WrittenForm, read_call
+from evalrun.metrics.base import METRICS, SCORERS, Metric, Scorer
+from evalrun.metrics.text.exact import ExactMatchScorer
+from evalrun.text.extract import EXTRACTORS
 from evalrun.types import Kind, Pairs
 
 
@@ -90,6 +92,50 @@ def check_ready(metric: Metric, where: str = "") -> None:
                 f"Metric {metric.display!r} needs {name}, and nothing sets it. Write "
                 f"{metric.display}:{name}=4, TASK@{name}=4, or num_return_sequences=4.{_at(where)}"
             )
+
+
+def make_scorer(name: str | None, extract: str | None, where: str = "") -> Scorer:
+    """The scorer that a metric names, on a task that extracts by `extract`.
+
+    None: the task's own, which is the scorer called `extract`, else exact_match on what that
+    extractor reads. exact_match compares what the task extracts, and is the task's own scorer where
+    only that can read it (letter). `exact_match(extract=number)` says it in full. Fault where the
+    name does not exist.
+
+    Args:
+        where: the place that is named in the error.
+    """
+    is_own = extract is not None and extract in SCORERS
+    if is_own and (name is None or (name == ExactMatchScorer.name and extract not in EXTRACTORS)):
+        return scorer_named(str(extract), where)
+    if name is not None and name != ExactMatchScorer.name:
+        return scorer_named(name, where)
+    if extract is not None:
+        EXTRACTORS.key(extract, where)
+    return ExactMatchScorer(extract)
+
+
+def scorer_named(spec: str, where: str = "") -> Scorer:
+    """The scorer of a name or a signature: `number`, `exact_match(extract=number)`,
+    `exact_match.v1`.
+
+    Fault for an unknown name or parameter, or a version that is not this one.
+
+    Args:
+        where: the place that is named in the error.
+    """
+    call = read_call(spec, WrittenForm("scorer", spec, "NAME or exact_match(extract=number)"))
+    cls = SCORERS.get(call.name, where)
+    if call.version not in (None, cls.version):
+        raise Fault(
+            f"Scorer {visible(spec)!r} is not here: evalrun has version {cls.version} of "
+            f"{call.name!r}."
+        )
+    allowed = [each.name for each in fields(cls)]  # type: ignore[arg-type]
+    for key in call.params:
+        if key not in allowed:
+            raise unknown(f"parameter of scorer {call.name!r}", key, allowed, where)
+    return cls(**{name: _frozen(value) for name, value in call.params.items()})
 
 
 def _frozen(value: Any) -> Any:

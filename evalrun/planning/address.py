@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from evalrun.config import ModelConfig, TaskConfig
-from evalrun.tasks.forms import COMPRESSED, form_of
+from evalrun.tasks.sources.forms import COMPRESSED, form_of
 from evalrun.types import Json, Pairs
 
 # Prompt keys that came later: absent, they leave a task's version as it was.
@@ -31,6 +31,8 @@ def asked_of(model: ModelConfig, task: TaskConfig, subset: str | None, seed: int
     parts |= _asked_of_model(model)
     for part in ("dataset", "prompt", "fewshot", "sampling"):
         parts |= {f"{part}.{k}": v for k, v in _flat(getattr(task, part))}
+    if parts.get("dataset.index_base") == 0:  # what a run without the key counts from
+        del parts["dataset.index_base"]
     for key in _PLACES:
         if isinstance(parts.get(key), str):
             parts[key] = shareable(parts[key])
@@ -67,13 +69,17 @@ def task_version(task: TaskConfig) -> str:
     """6 hex digits over the task's definition: dataset, prompt, few-shot rule, sampling,
     extraction.
     """
-    dataset = [
-        (k, shareable(v) if k == "path" and isinstance(v, str) else v)
-        for k, v in _flat(task.dataset)
-    ]
+    dataset = [(k, _portable(k, v)) for k, v in _flat(task.dataset)]
     prompt = [(k, v) for k, v in _flat(task.prompt) if v is not None or k not in _LATER]
     parts = [dataset, prompt, list(_flat(task.fewshot)), list(_flat(task.sampling)), task.extract]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:6]
+
+
+def _portable(key: str, value: Any) -> Any:
+    """A dataset's value as every machine, and every earlier version, wrote it."""
+    if key == "path" and isinstance(value, str):
+        return shareable(value)
+    return None if key == "index_base" and value == 0 else value
 
 
 def is_local(path: str) -> bool:

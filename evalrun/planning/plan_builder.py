@@ -23,6 +23,8 @@ from evalrun.planning.samples import (  # fmt: skip
     resolve,
     warm,
 )
+from evalrun.tasks.fewshot import RULES
+from evalrun.tasks.gold import GOLD_FORMS
 from evalrun.types import (
     Cell,
     DatasetPlan,
@@ -40,7 +42,6 @@ from evalrun.version import __version__
 
 BOUNDARIES = ("joint", "separate")
 LATER_DEFAULTS = {"token_boundary", "n_per_request", "request_burst"}  # absent: as ModelPlan says
-CHOICES = {"rule": ("first", "random"), "gold_form": ("auto", "index", "letter", "text", "flags")}
 
 
 def build(
@@ -270,7 +271,7 @@ def _check_task(name: str, task: TaskConfig) -> None:
         )
     if isinstance(task.fewshot.n, bool) or task.fewshot.n < 0:
         raise Fault(f"tasks.{name}.fewshot.n must be 0 or more; got {task.fewshot.n}.")
-    if task.fewshot.rule not in CHOICES["rule"]:
+    if task.fewshot.rule not in RULES:
         raise Fault(
             f"tasks.{name}.fewshot.rule must be first or random; got {task.fewshot.rule!r}."
         )
@@ -292,10 +293,9 @@ def _check_task(name: str, task: TaskConfig) -> None:
             "value."
         )
     form = task.dataset.gold_form
-    if form is not None and form not in CHOICES["gold_form"]:
+    if form is not None and form not in GOLD_FORMS:
         raise Fault(
-            f"tasks.{name}.dataset.gold_form must be one of {', '.join(CHOICES['gold_form'])}; got "
-            f"{form!r}."
+            f"tasks.{name}.dataset.gold_form must be one of {', '.join(GOLD_FORMS)}; got {form!r}."
         )
 
 

@@ -149,11 +149,12 @@ def _refuse_unanswered(key: str, task: str, backend: str, generative: str | None
         return
     answered = backends.kinds(backend)
     variant = f"Ask the same questions by generating: task={generative}. " if generative else ""
+    others = ", ".join(backends.answering(refused[0]))
     raise Fault(
         f"Metric {METRICS.key(key)} of task {task} reads {_READS[refused[0]]} (request kind "
         f"{refused[0]}), but backend {backend} answers only "
         f"{' and '.join(_READS[kind] for kind in answered)} ({', '.join(answered)}). {variant}Or "
-        "take a backend that answers it: hf, vllm, openai_completions; or compute the metric from "
+        f"take a backend that answers it: {others}; or compute the metric from "
         f"log-probabilities that you have: evalrun score {METRICS.key(key)} FILE.jsonl."
     )
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from evalrun import grammar
 from evalrun.config.keys import PEERS, KeyKind, kind, unknown_key
-from evalrun.config.quoting import quoted
 from evalrun.errors import Fault, nearest, unknown, visible
 from evalrun.metrics import METRICS
 from evalrun.metrics.create import parameter_names
-from evalrun.metrics.naming import TaskString, parse_metric, parse_task
-from evalrun.runs import strings
+from evalrun.metrics.naming import parse_metric
+from evalrun.metrics.task_strings import TaskString, parse_task
 
 VALUE_FLAGS = {"--mode": "mode", "-M": "mode", "--reuse": "reuse", "--limit": "limit"}
 SWITCHES = {"--resume": "resume", "--dry-run": "dry_run", "--debug": "debug"}
@@ -44,8 +44,9 @@ class Arguments:
     """The command line, read.
 
     Attributes:
-        overrides: in the order given, ready for Hydra. typed: the keys the user typed.
+        overrides: in the order given, ready for Hydra.
         subsets: (task, subset) of every task:subset.
+        stored: those of the overrides that come from the run of --reuse.
     """
 
     overrides: list[str] = field(default_factory=list)
@@ -54,6 +55,14 @@ class Arguments:
     is_sweep: bool = False
     config_dir: str | None = None
     subsets: list[tuple[str, str]] = field(default_factory=list)
+    stored: list[str] = field(default_factory=list)
+
+    @property
+    def given(self) -> list[str]:
+        """The keys that the command itself gives: `typed` less those of a stored run."""
+        return [
+            key for key, o in zip(self.typed, self.overrides, strict=True) if o not in self.stored
+        ]
 
     @property
     def typed(self) -> list[str]:
@@ -66,7 +75,7 @@ class Arguments:
         for override in self.overrides:
             name, _, value = override.lstrip("+").partition("=")
             if name == key:
-                found = strings.unquote(value)
+                found = grammar.unquote(value)
         return found
 
 
@@ -111,8 +120,8 @@ def load_own_metrics(raw: list[str]) -> None:
         if key == "metric_files" and value not in ("", "null"):
             from evalrun.planning import own_metrics
 
-            for name in strings.elements(value, key)[0]:
-                own_metrics.load(strings.unquote(name), key)
+            for name in grammar.elements(value, key)[0]:
+                own_metrics.load(grammar.unquote(name), key)
 
 
 def _last_wins(raw: list[str]) -> list[str]:
@@ -216,7 +225,7 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
     if bare == "mode":
         _check_mode(value)
     what = _checked(bare, value)
-    choices = strings.split(value)
+    choices = grammar.split(value)
     if (
         len(choices) > 1
         and not is_sweep
@@ -234,8 +243,8 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
 
 def _quoted(value: str, what: KeyKind) -> str:
     if what is KeyKind.texts or (what is KeyKind.column and value.startswith("[")):
-        return strings.quoted_texts(value)
-    return strings.quoted_text(value)
+        return grammar.quoted_texts(value)
+    return grammar.quoted_text(value)
 
 
 def _checked(key: str, value: str) -> KeyKind | None:
@@ -273,8 +282,8 @@ def _checked(key: str, value: str) -> KeyKind | None:
 
 
 def _check_mode(value: str) -> None:
-    mode = strings.unquote(value)
-    if len(strings.split(mode)) > 1:
+    mode = grammar.unquote(value)
+    if len(grammar.split(mode)) > 1:
         raise Fault(
             f"mode={value} would sweep over modes. Run one mode a command: --mode infer, then "
             "--mode eval."
@@ -293,22 +302,20 @@ def _ambiguous(key: str, value: str) -> Fault:
 
 def _task(value: str, is_sweep: bool) -> list[str]:
     if is_sweep:
-        return [f"task={','.join(_choice('task', choice) for choice in strings.split(value))}"]
-    names, is_list = strings.elements(value, "task")
+        return [f"task={','.join(_choice('task', choice) for choice in grammar.split(value))}"]
+    names, is_list = grammar.elements(value, "task")
     if len(names) > 1 and not is_list:
         raise _ambiguous("task", value)
     plain, more = [], []
     for task, subsets in _together([parse_task(element) for element in names]):
         plain.append(task.name)
         more += [
-            f"+task_params.{task.name}.{k}={strings.hydra_value(v)}" for k, v in task.params.items()
+            f"+task_params.{task.name}.{k}={grammar.hydra_value(v)}" for k, v in task.params.items()
         ]
         if task.shots is not None:
             more.append(f"tasks.{task.name}.fewshot.n={task.shots}")
         if subsets:
-            more.append(
-                f"tasks.{task.name}.subsets=[{','.join(quoted(subset) for subset in subsets)}]"
-            )
+            more.append(f"tasks.{task.name}.subsets={grammar.hydra_value(subsets)}")
     _refuse_twice("task", plain)
     return [_listed("task", plain, is_list), *more]
 
@@ -327,14 +334,14 @@ def _together(tasks: list[TaskString]) -> list[tuple[TaskString, list[str]]]:
 
 
 def _subsets(value: str) -> list[tuple[str, str]]:
-    named = [parse_task(element) for element in strings.elements(value, "task")[0]]
+    named = [parse_task(element) for element in grammar.elements(value, "task")[0]]
     return [(task.name, task.subset) for task in named if task.subset is not None]
 
 
 def _metric(value: str, is_sweep: bool) -> list[str]:
     if is_sweep:
-        return [f"metric={','.join(_choice('metric', choice) for choice in strings.split(value))}"]
-    names, is_list = strings.elements(value, "metric")
+        return [f"metric={','.join(_choice('metric', choice) for choice in grammar.split(value))}"]
+    names, is_list = grammar.elements(value, "metric")
     if len(names) > 1 and not is_list:
         raise Fault(
             f"metric={value} is ambiguous: write 'metric=[{value}]' to score all of them in one "
@@ -352,7 +359,7 @@ def _metric(value: str, is_sweep: bool) -> list[str]:
                     f"metric {visible(element)}",
                 )
         plain.append(key)
-        more += [f"metrics.{key}.{k}={strings.hydra_value(v)}" for k, v in params.items()]
+        more += [f"metrics.{key}.{k}={grammar.hydra_value(v)}" for k, v in params.items()]
     _refuse_twice("metric", plain)
     return [_listed("metric", plain, is_list), *more]
 
@@ -363,7 +370,7 @@ def _listed(key: str, names: list[str], is_list: bool) -> str:
 
 def _choice(key: str, choice: str) -> str:
     """One choice of a sweep, a name or a list of names. Fault for parameters."""
-    names, is_list = strings.elements(choice, key)
+    names, is_list = grammar.elements(choice, key)
     plain = [parse_metric(n)[0] if key == "metric" else parse_task(n).name for n in names]
     for name, element in zip(plain, names, strict=True):
         if (key == "task" and name != element) or (key == "metric" and ":" in element):

@@ -10,7 +10,8 @@ import traceback
 from collections.abc import Callable
 from types import FrameType
 
-from evalrun.errors import EvalrunError, Stopped, visible
+from evalrun.console import say
+from evalrun.errors import EvalrunError, Stopped
 
 
 def shielded(command: Callable[[], int], is_debug: bool) -> int:
@@ -51,11 +52,6 @@ def _paragraph(error: Exception) -> str:
         f"Internal fault{where}: {type(error).__name__}: {error}. Run again with --debug for the "
         "whole trace."
     )
-
-
-def say(message: str) -> None:
-    """Print one paragraph for the user to stderr, control characters shown."""
-    print(f"evalrun: {visible(message)}", file=sys.stderr, flush=True)
 
 
 def on_terminate() -> None:

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 
 from evalrun.config import places, yaml_files
 from evalrun.config.keys import KeyKind, kind, unknown_key
-from evalrun.config.quoting import quoted
 from evalrun.errors import Fault, unknown
+from evalrun.grammar import elements, quoted, split
 from evalrun.metrics import METRICS
 from evalrun.runs.arguments import GROUPS, Arguments
 from evalrun.runs.reopen import with_stored_settings
-from evalrun.runs.strings import elements, split
 from evalrun.runs.sweep import Jobs
 
 DEFAULT_TASK = "demo_math"

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from evalrun import backends
+from evalrun.backends import Engines
 from evalrun.config import Mode, RunConfig
+from evalrun.console import say
 from evalrun.errors import Fault
 from evalrun.planning import build, own_metrics, to_json
 from evalrun.runs import find, resume
-from evalrun.runs.border import say
+from evalrun.runs.stored import Stored
 from evalrun.stages import infer, score, summarize
 from evalrun.store import state
 from evalrun.store.layout import Run, refuse_clashes, write_text_atomic
@@ -34,10 +36,12 @@ class Context:
     """What a job is given.
 
     Attributes:
+        config: the composed configuration.
         typed: the command's overrides in order.
         overrides: those of this job alone.
         folder: its place in a sweep.
         time: of its start.
+        engines: the models that are warm, shared by the jobs of a command.
     """
 
     config: RunConfig
@@ -46,6 +50,7 @@ class Context:
     yaml: str
     folder: Path | None
     time: str
+    engines: Engines
 
     @property
     def keys(self) -> list[str]:
@@ -75,7 +80,7 @@ def ask(context: Context) -> Outcome:
         if checked is None:
             # The engine loads before the folder is claimed, so that a model that does not exist
             # leaves no empty run.
-            infer.start(plan, prepared)
+            infer.start(plan, prepared, context.engines)
         _tell_unfinished(context, plan)
         path = str(context.folder or Run.claim(context.output_dir).path)
         plan, saved = replace(plan, run_dir=path), replace(saved, run_dir=path)
@@ -83,13 +88,13 @@ def ask(context: Context) -> Outcome:
     run = Run(Path(plan.run_dir))
     with Keeper(run) as keeper:
         _save(context, run, saved)
-        with _serving(checked, run, keeper):
-            outcomes = infer.run(plan, prepared, is_debug=config.debug, keeper=keeper)
+        with _serving(checked, run, keeper, context.engines) as engines:
+            outcomes = infer.run(plan, prepared, engines, is_debug=config.debug, keeper=keeper)
         return _finished(context, run, plan, outcomes, keeper)
 
 
 def _finished(
-    context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.Outcome], keeper: Keeper
+    context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.CellOutcome], keeper: Keeper
 ) -> Outcome:
     """Score what was asked, unless only asking was wanted, and say how the run ended."""
     config = context.config
@@ -135,15 +140,21 @@ def deployed(plan: Plan) -> tuple[Checked | None, Plan]:
 
 
 @contextmanager
-def _serving(checked: Checked | None, run: Run, keeper: Keeper) -> Iterator[None]:
+def _serving(
+    checked: Checked | None, run: Run, keeper: Keeper, engines: Engines
+) -> Iterator[Engines]:
+    """The engines to ask: those that are warm, or the server that the run starts."""
     if checked is None:
         keeper.enter(Phase.TESTING)
-        yield
+        yield engines
         return
     from evalrun import deploy
 
-    with deploy.serving(checked, run, keeper, say):
-        yield
+    with (
+        deploy.serving(checked, run, keeper, say) as make,
+        engines.with_maker(make) as deployed_engines,
+    ):
+        yield deployed_engines
 
 
 def _new(context: Context) -> tuple[Plan, Plan]:
@@ -221,7 +232,7 @@ def view(context: Context) -> Outcome:
     return _told(stored.run, records, plan.summary)
 
 
-def _stored(context: Context) -> tuple[find.Stored, Plan]:
+def _stored(context: Context) -> tuple[Stored, Plan]:
     """The run that is meant and the plan over it.
 
     One found by its address must be of the same data.

@@ -2,97 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from evalrun.errors import Fault, nearest
+from evalrun.errors import Fault
 from evalrun.planning.address import differing
-from evalrun.planning.json_form import from_json
+from evalrun.runs import inspect
+from evalrun.runs.stored import Stored, load
 from evalrun.store import layout
-from evalrun.store.cell import predictions, saved_docs
-from evalrun.tasks import local_files, prompt, rows
-from evalrun.types import Cell, DatasetPlan, Kind, Plan
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A run folder and the plan that it was made with."""
-
-    run: layout.Run
-    plan: Plan
-
-    def cell(self, name: str) -> Cell | None:
-        """The cell of that name, if the run has one."""
-        return next((c for c in self.plan.cells if c.name == name), None)
-
-    def dataset_digest(self, cell: Cell) -> str | None:
-        """The digest of the data that the cell was asked from, as it was recorded; None where it
-        was not.
-        """
-        known = saved_docs.metadata(self.run, self.plan.model.name, cell.name)
-        return known.get("dataset")
-
-    def is_complete(self, cell: Cell) -> bool:
-        """True where every row that the plan asks for has been written and put into its final
-        file.
-        """
-        model = self.plan.model.name
-        if not predictions.is_final(self.run, model, cell.name):
-            return False
-        n_docs = saved_docs.count(self.run, model, cell.name)
-        if n_docs is None:
-            return False
-        wanted = n_docs * cell.n
-        if cell.kinds != (Kind.GENERATE.value,):  # a row per choice
-            stored = saved_docs.read_docs(self.run, model, cell.name)
-            wanted = sum(len(prompt.keys_of(cell, each.doc)) for each in stored)
-        return predictions.count(self.run, model, cell.name) >= wanted
+from evalrun.tasks import rows
+from evalrun.tasks.sources import local_files
+from evalrun.types import DatasetPlan, Plan
 
 
 def stored_runs(output_dir: Path) -> list[Stored]:
     """All runs below the folder, oldest first. Folders without a readable plan are passed over."""
     found = []
-    for run in layout.find_runs(output_dir):
+    for seen in reversed(inspect.every(output_dir)):
         try:
-            found.append(load(run.path))
+            found.append(load(seen.run.path))
         except Fault:
             continue
     return found
 
 
-def load(path: Path) -> Stored:
-    """The run in that folder. Fault where it is none, or a sweep of several."""
-    run = layout.Run(path)
-    if not run.plan_file.is_file():
-        jobs = sorted(str(p.parent.parent) for p in path.glob("*/configs/plan.json"))
-        if jobs:
-            raise Fault(
-                f"{path} is a sweep of {len(jobs)} runs. Name one of them: {', '.join(jobs[:10])}."
-            )
-        raise Fault(f"{path} is not a run folder: it has no configs/plan.json.")
-    return Stored(run, from_json(layout.load_plan_text(run), str(run.plan_file)))
+def by_name(reuse: str, output_dir: Path, asker: str = inspect.REUSE) -> Stored:
+    """The one run of that folder, time stamp within output_dir, or `latest`.
+
+    Fault where there is none, or several (a sweep).
+    """
+    if reuse != inspect.LATEST:
+        return load(inspect.one(reuse, output_dir, asker).run.path)
+    for seen in inspect.every(output_dir):
+        try:
+            return load(seen.run.path)
+        except Fault:  # a damaged folder never hides the runs before it
+            continue
+    raise inspect.no_latest(output_dir, asker)
 
 
-def by_name(reuse: str, output_dir: Path) -> Stored:
-    """--reuse PATH, a time stamp within output_dir, or `latest` (by the time inside the plan)."""
-    if reuse == "latest":
-        runs = stored_runs(output_dir)
-        if not runs:
-            raise Fault(
-                f"--reuse latest: there is no run in {output_dir}. Run --mode infer first, or set "
-                "output_dir=DIR."
-            )
-        return runs[-1]
-    for candidate in (output_dir / reuse, Path(reuse).expanduser()):
-        if candidate.is_dir():
-            return load(candidate)
-    known = [str(s.run.path.relative_to(output_dir)) for s in stored_runs(output_dir)]
-    hint = nearest(reuse, [*known, "latest"])
-    guess = f" Did you mean {hint}?" if hint else ""
-    raise Fault(
-        f"--reuse {reuse}: no such run, neither as a folder nor in {output_dir}.{guess} "
-        f"Newest: {', '.join(reversed(known[-5:])) or 'none'}. `--reuse latest` takes the newest."
-    )
+def all_by_name(name: str, output_dir: Path, asker: str) -> list[Stored]:
+    """The run of that name, or every job of a sweep that has a plan, by folder."""
+    if name == inspect.LATEST:
+        return [by_name(name, output_dir, asker)]
+    runs = sorted(inspect.named(name, output_dir, asker), key=lambda seen: seen.run.path)
+    planned = [seen for seen in runs if seen.run.plan_file.exists()]
+    return [load(seen.run.path) for seen in planned or runs]
 
 
 def matching(draft: Plan, output_dir: Path) -> list[Stored]:
@@ -198,7 +152,5 @@ def _none(draft: Plan, output_dir: Path, what: str, is_eval: bool) -> Fault:
                 f"{text} The nearest is {stored.run.path}, which was made with other settings "
                 f"({lines}). Give its settings, {named}or run {way_out}."
             )
-    wanted = layout.Run(output_dir / "<time>").predictions_file(
-        draft.model.name, draft.cells[0].name
-    )
-    return Fault(f"{text} Expected a file such as {wanted}. Run {way_out} first.")
+    wanted = layout.Run(output_dir / "<time>").cell(draft.model.name, draft.cells[0].name)
+    return Fault(f"{text} Expected a file such as {wanted.predictions.file}. Run {way_out} first.")

@@ -1,17 +1,14 @@
-"""The runs that status, stop and pack mean, told from their folders without the weight of a plan
-or of rows.
-"""
+"""Runs as their folders show them, found by name; neither plans nor rows are loaded for it."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from evalrun.errors import Fault, nearest, visible
 from evalrun.store import lock, state
@@ -22,27 +19,9 @@ from evalrun.store.state import Phase, State
 LONGEST_NAME = 100
 
 
-class Parser(argparse.ArgumentParser):
-    """Words of one command.
-
-    What it does not understand is a Fault. `output_dir=DIR` is `--output-dir DIR`.
-    """
-
-    def __init__(self, command: str, description: str | None) -> None:
-        super().__init__(prog=f"evalrun {command}", description=description, allow_abbrev=False)
-        self.add_argument(
-            "--output-dir", default="outputs", metavar="DIR", help="where runs are looked for"
-        )
-
-    def error(self, message: str) -> NoReturn:
-        """Fault with the usage."""
-        raise Fault(f"{self.prog}: {visible(message)}. {' '.join(self.format_usage().split())}")
-
-    def read(self, argv: list[str]) -> argparse.Namespace:
-        """The words, read."""
-        return self.parse_args(
-            [f"--{w.replace('_', '-', 1)}" if w.startswith("output_dir=") else w for w in argv]
-        )
+LATEST = "latest"
+REUSE = "--reuse"
+"""Who asks for a run where it is the flag; else a command (`evalrun stop`) or a function."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +75,11 @@ class Seen:
 
 def every(output_dir: Path) -> list[Seen]:
     """All runs below, newest first; the jobs of sweeps too."""
-    return sorted(
-        (seen(run, output_dir) for run in run_folders(output_dir)),
-        key=lambda s: (-s.created_s, s.name),
-    )
+    return _newest_first([seen(run, output_dir) for run in run_folders(output_dir)])
+
+
+def _newest_first(runs: list[Seen]) -> list[Seen]:
+    return sorted(runs, key=lambda s: (s.created_s, str(s.run.path)), reverse=True)
 
 
 def seen(run: Run, output_dir: Path) -> Seen:
@@ -140,20 +120,21 @@ def _created(run: Run, plan: dict[str, Any], stored: State | None) -> float:
         return 0.0
 
 
-def named(name: str, output_dir: Path, command: str) -> list[Seen]:
-    """The run of that folder, time stamp or `latest`; all jobs where it is a sweep.
+def named(name: str, output_dir: Path, asker: str) -> list[Seen]:
+    """The run of that folder or time stamp, or the newest; of a sweep all jobs, newest first.
 
-    Fault where there is none.
+    Fault where there is none. A folder that only holds runs has no name of a run: an empty or
+    mistyped name must not mean all of them.
 
-    A folder that merely holds runs is none: an empty or mistyped name must not mean all of them.
+    Args:
+        name: a folder, its name within output_dir, or `latest`.
+        output_dir: where runs lie.
+        asker: who asks, for the errors: `--reuse`, `evalrun stop`, `evalrun.results`.
     """
-    if name == "latest":
+    if name == LATEST:
         runs = every(output_dir)
         if not runs:
-            raise Fault(
-                f"evalrun {command} latest: there is no run in {output_dir}. --output-dir DIR "
-                "looks elsewhere."
-            )
+            raise no_latest(output_dir, asker)
         return runs[:1]
     for folder in (output_dir / name, Path(os.path.expanduser(name))) if name else ():
         if not os.path.isdir(folder):
@@ -162,25 +143,37 @@ def named(name: str, output_dir: Path, command: str) -> list[Seen]:
         if run.plan_file.exists() or run.state_file.exists():
             return [seen(run, output_dir)]
         if jobs := sweep_jobs(folder):
-            return sorted(
-                (seen(job, output_dir) for job in jobs), key=lambda s: (-s.created_s, s.name)
-            )
-        holds = (
-            f", though it holds some: --output-dir {folder} looks there"
-            if run_folders(folder)
-            else ""
-        )
-        raise Fault(
-            f"evalrun {command}: {folder} is no run folder: it has no configs/plan.json and no "
-            f"state.json{holds}."
-        )
+            return _newest_first([seen(job, output_dir) for job in jobs])
+        raise _not_a_run(folder, asker)
+    raise _no_such(name, output_dir, asker)
+
+
+def no_latest(output_dir: Path, asker: str) -> Fault:
+    """The Fault for `latest` where there is no run at all."""
+    elsewhere = {
+        REUSE: "Run --mode infer first, or set output_dir=DIR.",
+    }.get(asker, "--output-dir DIR looks elsewhere.")
+    return Fault(f"{asker} {LATEST}: there is no run in {output_dir}. {elsewhere}")
+
+
+def _not_a_run(folder: Path, asker: str) -> Fault:
+    holds = (
+        f", though it holds runs: --output-dir {folder} looks there" if run_folders(folder) else ""
+    )
+    return Fault(
+        f"{asker}: {folder} is not a run folder: it has no configs/plan.json and no "
+        f"state.json{holds}."
+    )
+
+
+def _no_such(name: str, output_dir: Path, asker: str) -> Fault:
     known = [s.name for s in every(output_dir)]
-    hint = nearest(name, [*known, "latest"])
+    hint = nearest(name, [*known, LATEST])
     guess = f" Did you mean {hint}?" if hint else ""
-    raise Fault(
-        f"evalrun {command} {_quoted(name)}: no such run, neither as a folder nor in "
-        f"{output_dir}.{guess} Newest: {', '.join(known[:5]) or 'none'}. `evalrun status` lists "
-        "all."
+    more = {REUSE: "`--reuse latest` takes the newest."}.get(asker, "`evalrun status` lists all.")
+    return Fault(
+        f"{asker} {_quoted(name)}: no such run, neither as a folder nor in {output_dir}.{guess} "
+        f"Newest: {', '.join(known[:5]) or 'none'}. {more}"
     )
 
 
@@ -190,14 +183,13 @@ def _quoted(name: str) -> str:
     return short if short.isprintable() and short.strip() == short != "" else visible(repr(short))
 
 
-def one(name: str, output_dir: Path, command: str) -> Seen:
-    """As `named`, for commands that take a single run. Fault for a sweep, with its jobs."""
-    runs = named(name, output_dir, command)
+def one(name: str, output_dir: Path, asker: str) -> Seen:
+    """As `named`, for those who take a single run. Fault for a sweep, with its jobs."""
+    runs = named(name, output_dir, asker)
     if len(runs) > 1:
         jobs = ", ".join(sorted(s.name for s in runs)[:10])
         raise Fault(
-            f"evalrun {command}: {visible(name)} is a sweep of {len(runs)} runs. Name one of them: "
-            f"{jobs}."
+            f"{asker}: {visible(name)} is a sweep of {len(runs)} runs. Name one of them: {jobs}."
         )
     return runs[0]
 
@@ -206,16 +198,15 @@ def _derived(run: Seen) -> State | None:
     """The state of a run that keeps none (made by an older evalrun, or damaged), from its plan
     and its rows.
     """
-    from evalrun.runs import find
+    from evalrun.runs.stored import load
     from evalrun.store.cell import predictions, saved_docs
 
     try:
-        stored = find.load(run.run.path)
-        model = stored.plan.model.name
+        stored = load(run.run.path)
         done, total, is_whole = 0, 0, True
         for cell in stored.plan.cells:
-            done += predictions.count(run.run, model, cell.name)
-            total += (saved_docs.count(run.run, model, cell.name) or 0) * cell.n
+            done += predictions.count(stored.files(cell))
+            total += (saved_docs.count(stored.files(cell)) or 0) * cell.n
             is_whole = is_whole and stored.is_complete(cell)
     except Fault:
         return None
@@ -223,7 +214,7 @@ def _derived(run: Seen) -> State | None:
     if is_whole:
         return known
     for cell in stored.plan.cells:
-        owner = lock.owner_of(run.run.lock_file(model, cell.name))
+        owner = lock.owner_of(stored.files(cell).predictions.lock_file)
         if lock.is_alive(owner):
             return replace(
                 known,

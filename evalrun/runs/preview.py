@@ -12,7 +12,7 @@ from evalrun.config import Mode
 from evalrun.errors import EvalrunError, visible
 from evalrun.runs.execute import Context, Outcome, deployed, planned
 from evalrun.stages import infer, score
-from evalrun.tasks import prompt
+from evalrun.tasks import cell_requests
 from evalrun.types import Cell, Generate, Kind, Loglikelihood, MetricPlan, Plan, Request, Rolling
 
 MOST_SHOWN = 1000  # characters of a continuation
@@ -38,7 +38,7 @@ def run(context: Context) -> Outcome:
     first = next((item for item in prepared if item.docs), None)
     if first is not None:
         doc = first.docs[0]
-        for request in infer.requests_of(first, prompt.keys_of(first.cell, doc)):
+        for request in infer.requests_of(first, cell_requests.keys_of(first.cell, doc)):
             if request.keys()[0][2] == 0:
                 print(_request_text(plan, first.cell, request))
             elif isinstance(request, Loglikelihood) and request.is_conditioned:
@@ -79,7 +79,8 @@ def _cell_text(cell: Cell, n_docs: int, failure: str | None, backend: str) -> st
 
 def _others(cell: Cell, backend: str) -> str:
     """What is not said is not sent: the engine, or the server, has a default of its own."""
-    default = "server default" if backend.startswith("openai") else "engine default"
+    is_server = backends.facts_of(backend).is_server
+    default = "server default" if is_server else "engine default"
     named = [(k, getattr(cell.sampling, k)) for k in ("top_k", "min_p", "repetition_penalty")]
     return ", ".join(f"{k} {default}" if v is None else f"{k} {v:g}" for k, v in named)
 

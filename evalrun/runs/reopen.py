@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evalrun.console import say
+from evalrun.grammar import elements
 from evalrun.runs.arguments import Arguments, load_own_metrics
-from evalrun.runs.border import say
-from evalrun.runs.strings import elements
 
 OF_ONE_START = {"mode", "reuse", "resume", "dry_run", "debug", "output_dir"}
 EXTENT = {"limit", "num_return_sequences"}  # the stored plan knows them as the run has grown since
@@ -32,6 +32,7 @@ def with_stored_settings(arguments: Arguments) -> Arguments:
     if kept:
         say(f"Settings of {stored.run.path}: {' '.join(kept)}.")
     load_own_metrics(kept)
+    arguments.stored = kept
     arguments.overrides = sorted(
         [*kept, *arguments.overrides], key=lambda o: 0 if o.startswith("model=") else 1
     )

@@ -12,7 +12,7 @@ from evalrun.errors import Fault, unknown
 from evalrun.planning.address import differing
 from evalrun.planning.plan_builder import build, metric_requests, positive_or_none
 from evalrun.planning.samples import MetricRequest, SampleCounts, positive_int, resolve
-from evalrun.runs.find import Stored
+from evalrun.runs.stored import Stored
 from evalrun.types import Cell, Kind, MetricPlan, Plan
 
 

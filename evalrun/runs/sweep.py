@@ -9,6 +9,7 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+from evalrun.backends import Engines, register_entry_point
 from evalrun.config import Mode, RunConfig, places
 from evalrun.config.composing import to_run_config, to_yaml, unresolved
 from evalrun.errors import Fault
@@ -30,6 +31,7 @@ class Jobs:
         self.codes: list[int] = []
         self.records: list[Record] = []
         self.sweep: Path | None = None
+        self.engines = Engines()
         self._settings: Any = ()
         self._made_output_dir = False
 
@@ -55,6 +57,8 @@ class Jobs:
         config = to_run_config(cfg)
         secrets.refuse_in_config(config)
         own_metrics.load_all(config, self.arguments.overrides, self._task_folders(config))
+        if self._is_model_named():
+            register_entry_point(config.model.backend)
         context = execute.Context(
             config=config,
             typed=tuple(self.arguments.overrides),
@@ -62,6 +66,7 @@ class Jobs:
             yaml=to_yaml(cfg),
             folder=self._job_folder(),
             time=f"{dt.datetime.now().astimezone():%Y%m%d_%H%M%S}",
+            engines=self.engines,
         )
         code, records, settings = _stages(config)(context)
         self.records += records
@@ -76,6 +81,13 @@ class Jobs:
             name: path.parent
             for name, path in places.names("task", self.arguments.config_dir).items()
         }
+
+    def _is_model_named(self) -> bool:
+        """Whether the command, or a file of the user, names the model. With --reuse it may come
+        from the stored run, and a stored run alone never makes us import a package.
+        """
+        reuse = self.arguments.value("reuse")
+        return reuse in (None, "null") or bool({"model", "model.backend"} & {*self.arguments.given})
 
     def _job_overrides(self) -> tuple[str, ...]:
         """What the command says for this job: in a sweep, with its own choices."""
@@ -94,9 +106,7 @@ class Jobs:
 
     def close(self) -> None:
         """Free what the jobs left warm, and the folder of a sweep in which no job began."""
-        from evalrun.backends import close_warm
-
-        close_warm()
+        self.engines.close()
         self._drop_empty_sweep()
 
     def finish(self) -> int:

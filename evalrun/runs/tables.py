@@ -13,21 +13,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def results(run: str | Path) -> pd.DataFrame:
+def results(run: str, output_dir: Path = Path("outputs")) -> pd.DataFrame:
     """The tidy table of a run, or of all jobs of a sweep.
 
-    Args:
-        run: its folder, its time stamp in outputs/, or "latest".
-
     Fault where there is no such run, or nothing of it was scored yet.
+
+    Args:
+        run: its folder, its time stamp in output_dir, or "latest".
+        output_dir: where runs lie.
     """
-    folder = Path(run).expanduser()
-    jobs = (
-        sorted(p.parent.parent for p in folder.glob("*/configs/plan.json"))
-        if str(run) != "latest"
-        else []
-    )
-    found = [find.load(job) for job in jobs] or [find.by_name(str(run), Path("outputs"))]
+    found = find.all_by_name(run, output_dir, "evalrun.results")
     return results_frame(
         with_groups([record for s in found for record in stored_records(s.run, s.plan)])
     )

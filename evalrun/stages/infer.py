@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from evalrun import backends
+from evalrun.backends import Engines
 from evalrun.backends.base import Backend, ScoreProbe, document_seed
 from evalrun.errors import Fault, TaskFailure
 from evalrun.metrics import METRICS, make_metric, make_scorer
@@ -22,11 +22,12 @@ from evalrun.stages.progress import Progress, TaskProgress
 from evalrun.store.cell import predictions as prediction_store
 from evalrun.store.cell import results as result_store
 from evalrun.store.cell import saved_docs as doc_store
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.cell.predictions import Writer
 from evalrun.store.layout import Run
 from evalrun.store.lock import Lock
 from evalrun.store.state import Keeper
-from evalrun.tasks import fewshot, prompt, rows
+from evalrun.tasks import cell_requests, fewshot, prompt, rows, template_checks
 from evalrun.tasks.docs import make_docs
 from evalrun.tasks.prompt import Asked
 from evalrun.types import Cell, Doc, Key, Kind, Plan, Reply, Request
@@ -45,11 +46,11 @@ class Prepared:
 
     def keys(self) -> list[Key]:
         """Every key that the plan asks for, in document order."""
-        return [key for doc in self.docs for key in prompt.keys_of(self.cell, doc)]
+        return [key for doc in self.docs for key in cell_requests.keys_of(self.cell, doc)]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """How asking one cell ended.
 
     Attributes:
@@ -103,9 +104,9 @@ def prepare(plan: Plan) -> tuple[Prepared, ...]:
 
 
 def _prepare(plan: Plan, cell: Cell) -> Prepared:
-    columns = prompt.template_columns(cell.prompt)
+    columns = template_checks.template_columns(cell.prompt)
     loaded = rows.load_rows(cell.dataset)
-    prompt.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
+    template_checks.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
     # The pool for few-shot examples may be the dataset's own rows, so all are read where examples
     # are wanted.
     pool_plan = fewshot.pool_dataset(cell.dataset, cell.fewshot)
@@ -159,10 +160,10 @@ def check_resumable(plan: Plan, prepared: Sequence[Prepared]) -> None:
     """Fault where another process writes a cell of the run, or its data has changed; before the
     run's plan grows.
     """
-    run_folder, model = Run(Path(plan.run_dir)), plan.model.name
     for item in prepared:
-        Lock(run_folder.lock_file(model, item.cell.name)).release()
-        stored = doc_store.metadata(run_folder, model, item.cell.name)
+        files = _files(plan, item)
+        Lock(files.predictions.lock_file).release()
+        stored = doc_store.metadata(files)
         known = {"dataset": stored["dataset"]} if "dataset" in stored else {}
         lines = _changes(item.cell, known, {"dataset": item.digest}) if item.failure is None else []
         if lines:
@@ -173,11 +174,11 @@ def check_resumable(plan: Plan, prepared: Sequence[Prepared]) -> None:
             )
 
 
-def start(plan: Plan, prepared: Sequence[Prepared]) -> None:
+def start(plan: Plan, prepared: Sequence[Prepared], engines: Engines) -> None:
     """Load the engine, where there is anything to ask. Fault: the model cannot be loaded."""
     if any(item.docs for item in prepared):
         Progress().note(_loading(plan))
-        backend = backends.warm(plan.model)
+        backend = engines.warm(plan.model)
         backend.start()
         scored = [
             item for item in prepared if item.docs and set(item.cell.kinds) - {Kind.GENERATE.value}
@@ -206,12 +207,20 @@ def _loading(plan: Plan) -> str:
 
 
 def run(
-    plan: Plan, prepared: Sequence[Prepared], is_debug: bool = False, keeper: Keeper | None = None
-) -> tuple[Outcome, ...]:
-    """Ask for every key of the cells that is not stored. One Outcome per cell, in order.
+    plan: Plan,
+    prepared: Sequence[Prepared],
+    engines: Engines,
+    is_debug: bool = False,
+    keeper: Keeper | None = None,
+) -> tuple[CellOutcome, ...]:
+    """Ask for every key of the cells that is not stored. One CellOutcome per cell, in order.
 
     Args:
-        keeper: told how far it is.
+        plan: of the run, its folder named.
+        prepared: its cells with their documents.
+        engines: where the model's engine is taken from; they stay open.
+        is_debug: write no log files.
+        keeper: receives progress updates.
 
     An engine that dies fails its cell and, where it cannot be started again, those after it. Fault:
     the model cannot be loaded, or the stored rows were made of other content.
@@ -223,33 +232,34 @@ def run(
         )
     with Progress(on_count=None if keeper is None else keeper.count) as progress:
         for item in prepared:
-            log_path = (
-                None
-                if is_debug
-                else Run(Path(plan.run_dir)).log_file("infer", plan.model.name, item.cell.name)
-            )
-            with TaskLog(log_path) as log:
-                outcomes.append(_ask_cell(plan, item, progress, log))
+            log_path = _files(plan, item).log_file("infer")
+            with TaskLog(None if is_debug else log_path) as log:
+                outcomes.append(_ask_cell(plan, item, engines, progress, log))
     return tuple(outcomes)
+
+
+def _files(plan: Plan, item: Prepared) -> CellFiles:
+    return Run(Path(plan.run_dir)).cell(plan.model.name, item.cell.name)
 
 
 def _n_stored(plan: Plan, item: Prepared) -> int:
     """How many rows are there before the cell is asked, failures too; at most as many as are
     wanted.
     """
-    stored = prediction_store.count(Run(Path(plan.run_dir)), plan.model.name, item.cell.name)
-    return min(stored, len(item.keys()))
+    return min(prediction_store.count(_files(plan, item)), len(item.keys()))
 
 
-def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> Outcome:
+def _ask_cell(
+    plan: Plan, item: Prepared, engines: Engines, progress: Progress, log: TaskLog
+) -> CellOutcome:
     name = item.cell.name
     log.line(f"model {plan.model.name}, task {name}: n={item.cell.n}, {item.cell.sampling}")
     if item.failure is not None:
         log.line(item.failure)
-        return Outcome(name, 0, 0, 0, item.failure)
-    run_folder = Run(Path(plan.run_dir))
+        return CellOutcome(name, 0, 0, 0, item.failure)
+    files = _files(plan, item)
     started = perf_counter()
-    with Writer(run_folder, plan.model.name, name, {"ask_id": item.cell.ask_id}) as writer:
+    with Writer(files, {"ask_id": item.cell.ask_id}) as writer:
         for note in writer.notes:
             log.line(note)
             progress.note(f"{name}: {note}")
@@ -257,16 +267,18 @@ def _ask_cell(plan: Plan, item: Prepared, progress: Progress, log: TaskLog) -> O
         wanted = item.keys()
         missing = writer.missing(wanted)
         log.line(f"{len(wanted)} rows wanted, {len(missing)} to ask for")
-        failure = _ask_missing(plan, item, missing, writer, progress, log) if missing else None
+        failure = (
+            _ask_missing(plan, item, engines, missing, writer, progress, log) if missing else None
+        )
         lost = len(wanted) - len(writer.stored_keys() & set(wanted))
         failed = writer.failed_keys() & set(wanted)
-        writer.finalize(_document_order(item, run_folder, plan.model.name))
-    result_store.write_times(
-        run_folder, plan.model.name, name, {"infer_s": perf_counter() - started}
-    )
+        writer.finalize(_document_order(item, files))
+    result_store.write_times(files, {"infer_s": perf_counter() - started})
     log.line(f"done: {len(wanted) - lost} rows, {len(failed)} failed, {lost} never written")
     share = _share_lost(failed, len(item.docs))
-    return Outcome(name, len(wanted) - lost, len(failed), lost, failure, plan.max_error_rate, share)
+    return CellOutcome(
+        name, len(wanted) - lost, len(failed), lost, failure, plan.max_error_rate, share
+    )
 
 
 def _share_lost(failed: Iterable[Key], n_docs: int) -> float:
@@ -277,22 +289,19 @@ def _share_lost(failed: Iterable[Key], n_docs: int) -> float:
     return max((n / n_docs for kind, n in lost.items() if kind != Kind.GENERATE.value), default=0.0)
 
 
-def _document_order(item: Prepared, run_folder: Run, model: str) -> list[str]:
+def _document_order(item: Prepared, files: CellFiles) -> list[str]:
     """The documents of this command, then those that the run holds besides, as they are stored."""
     ours = [d.id for d in item.docs]
-    if not run_folder.docs_file(model, item.cell.name).exists():
+    if not files.docs_file.exists():
         return ours
     known = set(ours)
-    return ours + [
-        s.doc.id
-        for s in doc_store.read_docs(run_folder, model, item.cell.name)
-        if s.doc.id not in known
-    ]
+    return ours + [s.doc.id for s in doc_store.read_docs(files) if s.doc.id not in known]
 
 
 def _ask_missing(
     plan: Plan,
     item: Prepared,
+    engines: Engines,
     missing: Sequence[Key],
     writer: Writer,
     progress: Progress,
@@ -306,17 +315,17 @@ def _ask_missing(
     if writer.stored_keys():
         progress.note(f"{cell.name}: {len(missing)} rows to ask for, {_loading(plan)}")
     try:
-        backend = backends.warm(plan.model)
+        backend = engines.warm(plan.model)
         backend.start()
         _refuse_other_content(item, {**backend.facts(), "dataset": item.digest}, writer)
-        _store_docs(plan, item, backend, writer)
+        _store_docs(item, backend, writer)
         requests = requests_of(item, missing)
         n_wanted = len(item.keys())
         with closing(progress.task(cell.name, n_wanted, n_wanted - len(missing))) as handle:
             backend.run(requests, _sink(writer, handle, log))
     except TaskFailure as failure:
         log.line(str(failure))
-        backends.close_warm()
+        engines.drop(plan.model)
         return str(failure)
     return None
 
@@ -324,7 +333,7 @@ def _ask_missing(
 def requests_of(item: Prepared, keys: Sequence[Key]) -> Iterator[Request]:
     """The requests that bring these keys, in the order of the documents."""
     seed = partial(document_seed, item.cell.sampling.seed)
-    return prompt.requests(
+    return cell_requests.requests(
         item.docs, item.asked, item.cell, keys, seed, _is_single_token(item.cell)
     )
 
@@ -381,16 +390,16 @@ def _changes(cell: Cell, stored: Mapping[str, str], content: Mapping[str, str]) 
     ]
 
 
-def _store_docs(plan: Plan, item: Prepared, backend: Backend, writer: Writer) -> None:
+def _store_docs(item: Prepared, backend: Backend, writer: Writer) -> None:
     """Write the documents with their rendered prompts.
 
     Fault where a stored document has changed since.
     """
-    cell, run_folder, model = item.cell, writer.run, plan.model.name
+    cell, files = item.cell, writer.files
     stored = {}
-    if run_folder.docs_file(model, cell.name).exists():
-        stored = {s.doc.id: s for s in doc_store.read_docs(run_folder, model, cell.name)}
-    first_keys = [prompt.keys_of(cell, doc)[0] for doc in item.docs]
+    if files.docs_file.exists():
+        stored = {s.doc.id: s for s in doc_store.read_docs(files)}
+    first_keys = [cell_requests.keys_of(cell, doc)[0] for doc in item.docs]
     prompts = {r.doc_id: backend.render(r) for r in requests_of(item, first_keys)}
     changed = [
         d.id
@@ -406,4 +415,4 @@ def _store_docs(plan: Plan, item: Prepared, backend: Backend, writer: Writer) ->
     metadata = {"ask_id": cell.ask_id, "dataset": item.digest}
     everything = list(item.docs) + [s.doc for i, s in stored.items() if i not in prompts]
     prompts |= {i: s.prompt for i, s in stored.items() if i not in prompts and s.prompt is not None}
-    doc_store.write_docs(run_folder, model, cell.name, everything, prompts, metadata)
+    doc_store.write_docs(files, everything, prompts, metadata)

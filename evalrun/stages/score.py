@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
+from evalrun.backends.packages import is_installed
 from evalrun.errors import Fault
 from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.metrics.base import Metric, Scorer
@@ -22,6 +22,7 @@ from evalrun.stages.scoring.estimates import Scored, estimates_of, remarks_of, s
 from evalrun.stages.scoring.sample_verdicts import Judged, judge
 from evalrun.stages.scoring.saved_answers import Saved
 from evalrun.store.cell import results, statistics, verdicts
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.layout import Run
 from evalrun.types import Cell, Counts, Doc, Kind, MetricPlan, Plan, Record, Status
 
@@ -40,12 +41,12 @@ def run(
     reasons = dict(outcomes)
     if plan.mode == "eval" and len(plan.cells) > 1:
         for cell in plan.cells:  # before anything is scored
-            saved_rows.read(plan, run_folder, cell)
+            saved_rows.read(plan, run_folder.cell(plan.model.name, cell.name), cell)
     records = []
     for cell in plan.cells:
-        log_path = run_folder.log_file("eval", plan.model.name, cell.name)
-        with TaskLog(None if is_debug else log_path) as log:
-            records.append(_score_cell(plan, run_folder, cell, reasons.get(cell.name), log))
+        files = run_folder.cell(plan.model.name, cell.name)
+        with TaskLog(None if is_debug else files.log_file("eval")) as log:
+            records.append(_score_cell(plan, files, cell, reasons.get(cell.name), log))
     return tuple(records)
 
 
@@ -60,7 +61,7 @@ def check_packages(plan: Plan) -> None:
             needed = dict.fromkeys(
                 (*metric.packages, *(scorer.packages if scorer is not None else ()))
             )
-            missing = [package for package in needed if find_spec(package) is None]
+            missing = [package for package in needed if not is_installed(package)]
             if missing:
                 names = " ".join(missing)
                 raise Fault(
@@ -71,22 +72,21 @@ def check_packages(plan: Plan) -> None:
 
 
 def _score_cell(
-    plan: Plan, run_folder: Run, cell: Cell, reason: str | None, log: TaskLog
+    plan: Plan, files: CellFiles, cell: Cell, reason: str | None, log: TaskLog
 ) -> Record:
     started = perf_counter()
-    model = plan.model.name
     blank = Record(
-        model=model,
+        model=files.model,
         task=cell.name,
         version=cell.version,
         mode=mode_of(cell),
         state="failed",
         reason=reason,
-        log=_log_name(run_folder, "infer", model, cell),
+        log=files.log_name("infer"),
         n_docs=0,
         n=cell.n,
     )
-    saved = saved_rows.read(plan, run_folder, cell, reason)
+    saved = saved_rows.read(plan, files, cell, reason)
     if saved is None:
         record = replace(blank, reason=reason or "nothing was asked")
     elif saved.holes:
@@ -94,11 +94,9 @@ def _score_cell(
         text = saved_rows.hole_text(cell, saved, reason)
         record = replace(blank, state="missing", reason=text, n_docs=len(saved.docs), counts=counts)
     else:
-        record = _from_rows(
-            plan, run_folder, cell, replace(blank, n_docs=len(saved.docs)), saved, log
-        )
-    results.write_record(run_folder, record)
-    results.write_times(run_folder, model, cell.name, {"score_s": perf_counter() - started})
+        record = _from_rows(plan, files, cell, replace(blank, n_docs=len(saved.docs)), saved, log)
+    results.write_record(files, record)
+    results.write_times(files, {"score_s": perf_counter() - started})
     for estimate in record.estimates:
         log.line(
             f"{estimate.display} = {estimate.value} +- {estimate.stderr}  {estimate.signature}"
@@ -107,19 +105,14 @@ def _score_cell(
     return record
 
 
-def _log_name(run_folder: Run, stage: str, model: str, cell: Cell) -> str:
-    return run_folder.log_file(stage, model, cell.name).relative_to(run_folder.path).as_posix()
-
-
 def mode_of(cell: Cell) -> str:
     """gen, ll or ppl: what the first metric of the cell reads."""
     return METRICS.get(cell.metrics[0].key).reads.mode
 
 
 def _from_rows(
-    plan: Plan, run_folder: Run, cell: Cell, blank: Record, saved: Saved, log: TaskLog
+    plan: Plan, files: CellFiles, cell: Cell, blank: Record, saved: Saved, log: TaskLog
 ) -> Record:
-    model = plan.model.name
     judged: dict[str, Judged] = {}
     scored: list[Scored] = []
     for item in cell.metrics:
@@ -143,11 +136,11 @@ def _from_rows(
         log.line(line)
     rows = {signature: found.by_key(docs) for signature, found in judged.items()}
     if saved.is_prefix:  # the verdicts of the other documents stay
-        old = verdicts.read_verdicts(run_folder, model, cell.name)
+        old = verdicts.read_verdicts(files)
         rows = {signature: {**old.get(signature, {}), **found} for signature, found in rows.items()}
-    verdicts.write_verdicts(run_folder, model, cell.name, rows)
-    _write_statistics(run_folder, model, cell, docs, scored)
-    return _record(plan, cell, blank, saved, judged, scored)
+    verdicts.write_verdicts(files, rows)
+    _write_statistics(files, cell, docs, scored)
+    return _record(plan, files, cell, blank, saved, judged, scored)
 
 
 def _metric_of(item: MetricPlan, cell: Cell) -> tuple[Metric, Scorer | None]:
@@ -158,17 +151,18 @@ def _metric_of(item: MetricPlan, cell: Cell) -> tuple[Metric, Scorer | None]:
 
 
 def _write_statistics(
-    run_folder: Run, model: str, cell: Cell, docs: Sequence[Doc], scored: Sequence[Scored]
+    files: CellFiles, cell: Cell, docs: Sequence[Doc], scored: Sequence[Scored]
 ) -> None:
     columns: dict[str, Sequence[object]] = {"doc_id": [d.id for d in docs]}
     for item in scored:
         for name, values in item.columns_over_all().items():
             columns[f"{item.plan.key}.{name}.n{item.plan.n}"] = values
-    statistics.write_statistics(run_folder, model, cell.name, columns, {"ask_id": cell.ask_id})
+    statistics.write_statistics(files, columns, {"ask_id": cell.ask_id})
 
 
 def _record(
     plan: Plan,
+    files: CellFiles,
     cell: Cell,
     blank: Record,
     saved: Saved,
@@ -191,7 +185,7 @@ def _record(
     )
     state, reason, log = "complete", None, None
     if n_unscored:
-        log = _log_name(Run(Path(plan.run_dir)), "eval", plan.model.name, cell)
+        log = files.log_name("eval")
     elif n_failed:
         log = blank.log
     if lacking or counts.n_error > plan.max_error_rate * saved.n_rows:

@@ -211,11 +211,11 @@ def stored_records(run_folder: Run, plan: Plan) -> list[Record]:
 
     Fault where no cell has any.
     """
-    found = [read_record(run_folder, plan.model.name, cell.name) for cell in plan.cells]
+    found = [read_record(run_folder.cell(plan.model.name, cell.name)) for cell in plan.cells]
     records = [
         _with_note_of_fewer(
             _with_note_of_old(record, plan.max_error_rate),
-            doc_store.count(run_folder, record.model, record.task),
+            doc_store.count(run_folder.cell(record.model, record.task)),
         )
         for record in found
         if record is not None

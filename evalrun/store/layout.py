@@ -1,77 +1,25 @@
-"""The output folder: every path of a run, how names become paths, how runs are claimed and
-found.
-"""
+"""The output folder: every path of a run, how runs are claimed and found."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalrun.errors import Fault, visible
+from evalrun.errors import Fault
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.disk import fsync_folder, read_small, write_text_atomic
+from evalrun.store.names import refuse_clashes, safe_name
 
 __all__ = [
     "Run",
-    "existing_run",
-    "find_runs",
     "load_plan_text",
     "refuse_clashes",
     "safe_name",
     "write_text_atomic",
 ]
 
-MAX_NAME_BYTES = 100
 LONGEST_PLAN_BYTES = 100_000_000
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
-_OURS = re.compile(r"(\.docs|\.times|\.\d+|-[0-9a-f]{6})$", re.IGNORECASE)
-_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
-
-
-def safe_name(name: str) -> str:
-    """One path component for `name`: only A-Z a-z 0-9 . _ -, at most 100 bytes, no leading or last
-    dot.
-
-    A name that is safe stays as it is. Otherwise what is unsafe becomes `_`, the rest is cut, and
-    the first 6 hex digits of sha256(name) are appended; so do names that look like ours (`x.docs`,
-    `x.times`, `x.3`, `x-0a1b2c`) and Windows devices. Distinct names give distinct results (but for
-    a 1 in 2^24 chance per pair of hashed names). Names that were hashed stay distinct where case is
-    ignored; two plain names that differ in case only (`Qwen`, `qwen`) do not: `refuse_clashes`
-    names them before a run, and files carry the original name.
-    """
-    safe = _UNSAFE.sub("_", name)
-    if safe.startswith("."):
-        safe = "_" + safe[1:]
-    if _DEVICE.match(safe):
-        safe = "_" + safe
-    is_plain = bool(name) and safe == name and len(safe) <= MAX_NAME_BYTES
-    if is_plain and not name.endswith(".") and not _OURS.search(name):
-        return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return f"{safe[: MAX_NAME_BYTES - 7] or '_'}-{digest}"
-
-
-def refuse_clashes(names: Iterable[str], what: str) -> None:
-    """Fault where two of `names` are equal, or would share files on a disk that ignores case."""
-    seen: dict[str, str] = {}
-    for name in names:
-        path = safe_name(name).casefold()
-        if path in seen:
-            other = seen[path]
-            how = (
-                "is given twice"
-                if other == name
-                else f"and {visible(other)!r} would share the file name {path!r}"
-            )
-            raise Fault(
-                f"The {what} {visible(name)!r} {how}. Names of a run must differ, also with case "
-                "ignored."
-            )
-        seen[path] = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,50 +67,9 @@ class Run:
         """configs/<time>_<pid>.yaml: the composed configuration of one start."""
         return self.path / "configs" / f"{time}_{pid}.yaml"
 
-    def predictions_file(self, model: str, task: str) -> Path:
-        """The final, sorted predictions."""
-        return self._file("predictions", model, task, ".arrow")
-
-    def docs_file(self, model: str, task: str) -> Path:
-        """What scoring needs about the documents."""
-        return self._file("predictions", model, task, ".docs.arrow")
-
-    def shards(self, model: str, task: str) -> list[Path]:
-        """The existing streams `<task>.<k>.arrows`, by k."""
-        numbered = self._numbered(model, task)
-        return [numbered[k] for k in sorted(numbered)]
-
-    def new_shard(self, model: str, task: str) -> Path:
-        """The path of the next stream; k is one above every existing one, damaged ones included."""
-        return self._shard(
-            model, task, max(self._numbered(model, task, r"(?:\.damaged)?"), default=0) + 1
-        )
-
-    def lock_file(self, model: str, task: str) -> Path:
-        """Held by the one writer of a cell."""
-        return self._file("predictions", model, task, ".lock")
-
-    def verdicts_file(self, model: str, task: str) -> Path:
-        """Verdicts of all scorers."""
-        return self._file("verdicts", model, task, ".arrow")
-
-    def results_file(self, model: str, task: str) -> Path:
-        """Estimates, counts, signatures as JSON."""
-        return self._file("results", model, task, ".json")
-
-    def statistics_file(self, model: str, task: str) -> Path:
-        """Statistics per document."""
-        return self._file("results", model, task, ".docs.arrow")
-
-    def times_file(self, model: str, task: str) -> Path:
-        """Stage times as JSON."""
-        return self._file("results", model, task, ".times.json")
-
-    def log_file(self, stage: str, model: str, task: str) -> Path:
-        """logs/<stage>/<model>/<task>.out; stage is infer or eval."""
-        if stage not in ("infer", "eval"):
-            raise ValueError(f"no log folder for stage {stage!r}")
-        return self._file(f"logs/{stage}", model, task, ".out")
+    def cell(self, model: str, task: str) -> CellFiles:
+        """The files of one model on one task (task, or task:subset)."""
+        return CellFiles(self.path, model, task)
 
     @property
     def logs_dir(self) -> Path:
@@ -173,21 +80,6 @@ class Run:
     def summary_dir(self) -> Path:
         """summary/"""
         return self.path / "summary"
-
-    def _file(self, folder: str, model: str, task: str, suffix: str) -> Path:
-        return self.path / folder / safe_name(model) / (safe_name(task) + suffix)
-
-    def _shard(self, model: str, task: str, k: int) -> Path:
-        return self._file("predictions", model, task, f".{k}.arrows")
-
-    def _numbered(self, model: str, task: str, ending: str = "") -> dict[int, Path]:
-        folder = self.predictions_file(model, task).parent
-        form = re.compile(re.escape(safe_name(task)) + r"\.([1-9]\d*)\.arrows" + ending)
-        try:
-            names = [path.name for path in folder.iterdir()]
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
-        return {int(match[1]): folder / name for name in names if (match := form.fullmatch(name))}
 
 
 def archive_files(folder: Path, digits: str) -> tuple[Path, Path]:
@@ -213,31 +105,6 @@ def sweep_jobs(folder: Path) -> list[Run]:
     return [run for run in jobs if run.plan_file.exists() or run.state_file.exists()]
 
 
-def find_runs(output_dir: Path) -> list[Run]:
-    """All runs below: folders that hold configs/plan.json, and the jobs `<sweep>/<job>/` of a
-    sweep.
-
-    Oldest first, newest last, by the time "created" inside the plan (ties by path), never by folder
-    name. Stray files, folders without a plan and plans that cannot be read are passed over. No such
-    folder: an empty list.
-    """
-    found: list[tuple[float, str, Run]] = []
-    for folder in _subfolders(output_dir):
-        candidates = [folder] if Run(folder).plan_file.exists() else _subfolders(folder)
-        for path in candidates:
-            created = _created(Run(path))
-            if created is not None:
-                found.append((created, str(path), Run(path)))
-    return [run for _, _, run in sorted(found, key=lambda entry: entry[:2])]
-
-
-def existing_run(path: Path) -> Run:
-    """The run at `path`. Fault where there is no readable plan."""
-    run = Run(path)
-    load_plan_text(run)
-    return run
-
-
 def load_plan_text(run: Run) -> str:
     """The text of configs/plan.json. Fault where it cannot be read."""
     try:
@@ -255,15 +122,3 @@ def _subfolders(folder: Path) -> list[Path]:
         ]
     except OSError:
         return []
-
-
-def _created(run: Run) -> float | None:
-    """Seconds since the epoch at which the plan was made; a time without zone is local.
-
-    None: no readable plan.
-    """
-    try:
-        plan = json.loads(load_plan_text(run))
-        return datetime.fromisoformat(plan["created"]).timestamp()
-    except (Fault, ValueError, TypeError, KeyError, OverflowError, RecursionError, OSError):
-        return None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from evalrun.errors import Fault, unknown, visible
+from evalrun.tasks.gold import GOLD_FORMS, fitting_bases, gold_places, letters_of
 from evalrun.tasks.rows import Rows, column_of
 from evalrun.tasks.templates import filled, is_template, names_of
 from evalrun.tasks.values import MISSING, as_text, is_absent, jsonable
 from evalrun.types import DatasetPlan, Doc
 
 FIELDS = ("query", "gold", "choices", "id", "cluster", "system")
-GOLD_FORMS = ("auto", "index", "letter", "text", "flags")
 
 
 def make_docs(
@@ -97,6 +97,7 @@ class _Table:
             if isinstance(options, tuple)
             else None
         )
+        self._base: int | None = dataset.index_base
         self._extra = {
             name: _cells(rows, _extra_column(name, names), self.n, _extra_key(name, names))
             for name in extra
@@ -186,7 +187,7 @@ class _Table:
         value = self._cells["gold"][i]
         if self.dataset.gold_form == "flags":
             return self._flagged(value, choices, i)
-        values = value if isinstance(value, (list, tuple)) else [value]
+        values = self._gold_values(i)
         if not values or any(is_absent(each) for each in values):
             raise Fault(
                 f"{self.rows.place(i)} has no answer: dataset.columns.gold reads {_shown(value)}."
@@ -225,7 +226,7 @@ class _Table:
         return text
 
     def _places(self, value: Any, choices: tuple[str, ...], i: int) -> tuple[int, ...]:
-        form, base = self.dataset.gold_form, self.dataset.index_base
+        form, base = self.dataset.gold_form, self._index_base()
         found = gold_places(value, choices, form, base)
         if len(found) == 1:
             return next(iter(found.values()))
@@ -246,6 +247,31 @@ class _Table:
             f"{start} names none of the {len(choices)} options ({shown}). Allowed: {ways} "
             f"(dataset.gold_form={form})."
         )
+
+    def _index_base(self) -> int:
+        """What indices are counted from: as declared, else the one base that fits every document.
+
+        Fault where 0 and 1 both fit: every answer would be another option.
+        """
+        form = self.dataset.gold_form
+        if self._base is None and form not in ("index", "auto"):
+            self._base = 0
+        if self._base is None:
+            fitting = fitting_bases(
+                ((self._gold_values(i), self.choices(i)) for i in range(self.n)), form
+            )
+            if len(fitting) > 1:
+                raise Fault(
+                    f"{self.rows.source}: the answers are indices that fit whether options are "
+                    "counted from 0 or from 1. Say which: dataset.index_base=0 or "
+                    "dataset.index_base=1."
+                )
+            self._base = fitting[0] if fitting else 0
+        return self._base
+
+    def _gold_values(self, i: int) -> list[Any]:
+        value = self._cells["gold"][i]
+        return list(value) if isinstance(value, (list, tuple)) else [value]
 
     def extra(self, i: int) -> tuple[tuple[str, Any], ...]:
         """The further columns that the templates use.
@@ -325,73 +351,6 @@ def _extra_column(name: str, names: dict[str, str | tuple[str, ...]]) -> str:
     """
     column = names.get(name, name)
     return column if isinstance(column, str) else name
-
-
-def gold_places(
-    value: Any, choices: Sequence[str], form: str, base: int
-) -> dict[str, tuple[int, ...]]:
-    """Reading -> the options (from 0) that a gold answer names by it; a whole number is an index in
-    `auto`.
-
-    Args:
-        form: index (a whole number or its digits, counted from `base`), letter (A, a, (A), A.),
-            text (equal to the option; every equal option is named), or auto (all of them; readings
-            that agree count once).
-    """
-    is_whole = (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and float(value).is_integer()
-    )
-    forms = (form,) if form != "auto" else ("index",) if is_whole else ("index", "letter", "text")
-    readers = {"index": _by_index, "letter": _by_letter, "text": _by_text}
-    found: dict[str, tuple[int, ...]] = {}
-    for name in forms:
-        places = readers[name](value, choices, base)
-        if places and places not in found.values():
-            found[name] = places
-    return found
-
-
-def _by_index(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
-    text = (as_text(value) or "").strip()
-    if isinstance(value, bool):
-        return ()
-    if isinstance(value, float) and value.is_integer():
-        text = str(int(value))
-    if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 10):
-        return ()
-    place = int(text) - base
-    return (place,) if 0 <= place < len(choices) else ()
-
-
-def _by_letter(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
-    if not isinstance(value, str):
-        return ()
-    text = value.strip()
-    bare = text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text.rstrip(".)")
-    place = (
-        ord(bare.upper()) - ord("A") if len(bare) == 1 and bare.isascii() and bare.isalpha() else -1
-    )
-    return (place,) if 0 <= place < len(choices) else ()
-
-
-def _by_text(value: Any, choices: Sequence[str], base: int) -> tuple[int, ...]:
-    text = as_text(value)
-    if text is None:
-        return ()
-    if isinstance(value, bool):
-        choices = [each.strip().lower() for each in choices]
-    exact = tuple(i for i, each in enumerate(choices) if each == text)
-    return exact or tuple(i for i, each in enumerate(choices) if each.strip() == text.strip())
-
-
-def letters_of(n: int) -> tuple[str, ...]:
-    """A, B, ... Z, AA, AB, ...: one per option."""
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return tuple(
-        alphabet[i] if i < 26 else alphabet[i // 26 - 1] + alphabet[i % 26] for i in range(n)
-    )
 
 
 def check_choices(values: Any, where: str) -> tuple[str, ...]:

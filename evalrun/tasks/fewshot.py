@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalrun.errors import Fault, unknown
-from evalrun.tasks.local_files import is_file
+from evalrun.tasks.sources.local_files import is_file
 from evalrun.types import DatasetPlan, Doc, FewshotPlan
 
 RULES = ("first", "random")

@@ -1,4 +1,4 @@
-"""Templates -> messages -> requests.
+"""Templates -> what is sent for a document.
 
 A prompt is one user message: the examples (template + answer each), then the question (template),
 joined by the separator; before it the system message, if there is one. Templates are Jinja2,
@@ -17,32 +17,22 @@ choice, continuation behind it. White space that ends a context is scored with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from evalrun.errors import Fault, unknown
-from evalrun.tasks.docs import letters_of
+from evalrun.errors import Fault
+from evalrun.tasks.gold import letters_of
+from evalrun.tasks.template_checks import OWN_NAMES
 from evalrun.tasks.templates import filled, names_of
 from evalrun.types import (
     Cell,
     Doc,
-    Generate,
-    Key,
     Kind,
-    Loglikelihood,
     Message,
     PromptPlan,
-    Request,
-    Rolling,
 )
-
-QUESTION_NAMES = ("query", "choices", "letters", "subset", "is_first")
-ANSWER_NAMES = (*QUESTION_NAMES, "gold", "golds", "gold_letter")
-OWN_NAMES = ("choice", "letter", "index")
-CHOICE_NAMES = (*QUESTION_NAMES, *OWN_NAMES)
-_GOLD_NAMES = frozenset(ANSWER_NAMES) - frozenset(QUESTION_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,57 +51,6 @@ class Asked:
     continuations: tuple[str, ...] = ()
     unconditioned: tuple[Message, ...] = ()
     text: str | None = None
-
-
-# ---- checks while planning -----------------------------------------------------------------------
-
-
-def _templates(prompt: PromptPlan) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Key, template and our own names of every template that is set."""
-    yield "prompt.template", prompt.template, QUESTION_NAMES
-    yield "prompt.answer", prompt.answer, ANSWER_NAMES
-    for key, source, ours in (
-        ("prompt.continuation", prompt.continuation, CHOICE_NAMES),
-        ("prompt.context", prompt.context, CHOICE_NAMES),
-        ("prompt.unconditioned", prompt.unconditioned, QUESTION_NAMES),
-    ):
-        if source is not None:
-            yield key, source, ours
-
-
-def template_columns(prompt: PromptPlan) -> tuple[str, ...]:
-    """The names in all templates that are not ours: columns of the dataset, sorted.
-
-    Fault: a broken template.
-    """
-    columns: set[str] = set()
-    for key, source, ours in _templates(prompt):
-        names = names_of(source, key)
-        if key != "prompt.answer":
-            for name in sorted(names & _GOLD_NAMES):
-                raise Fault(
-                    f"{key} names {name!r}: the question must not hold its answer. prompt.answer "
-                    "may."
-                )
-        columns |= names - set(ours)
-    return tuple(sorted(columns))
-
-
-def check_template(prompt: PromptPlan, known_columns: Iterable[str]) -> None:
-    """Fault where a template is not valid Jinja2, names a filter or a name that does not exist, or
-    its own gold.
-
-    Args:
-        known_columns: the columns of the dataset and the further fields of dataset.columns.
-    """
-    template_columns(prompt)
-    known = set(known_columns)
-    for key, source, ours in _templates(prompt):
-        for name in sorted(names_of(source, key) - set(ours) - known):
-            raise unknown("name", name, [*ours, *known], key)
-
-
-# ---- rendering -----------------------------------------------------------------------------------
 
 
 def asked(cell: Cell, doc: Doc, examples: Sequence[Doc], system: str | None) -> Asked:
@@ -160,7 +99,7 @@ def render_contexts(
 
     A context may be empty: no message at all. Fault: a template that fails on this document.
     """
-    options = _options(doc)
+    options = options_of(doc)
     blocks = _blocks(prompt, examples, is_context=True)
     made: dict[str, tuple[Message, ...]] = {}
     contexts = []
@@ -293,14 +232,14 @@ def _refuse_equal_choices(prompt: PromptPlan, doc: Doc) -> None:
     """Fault where all choices of a document ask the same: neither their continuation nor their
     context names them.
     """
-    if prompt.continuation is None or len(_options(doc)) < 2:
+    if prompt.continuation is None or len(options_of(doc)) < 2:
         return
     names = names_of(prompt.continuation, "prompt.continuation") | names_of(
         prompt.context or "", "prompt.context"
     )
     if names.isdisjoint(OWN_NAMES):
         raise Fault(
-            f"prompt.continuation is the same for all {len(_options(doc))} choices of document "
+            f"prompt.continuation is the same for all {len(options_of(doc))} choices of document "
             f"{doc.id} of {doc.task}, and so is their context: all are equally likely. Name one of "
             f"{', '.join(OWN_NAMES)} in prompt.continuation, or in prompt.context where the "
             "continuation is the same for all."
@@ -315,14 +254,14 @@ def _continuations(prompt: PromptPlan, doc: Doc, has_examples: bool) -> tuple[st
     """What is scored of each choice: its continuation behind the white space that ends its
     context.
     """
-    questions = _questions(prompt, doc, len(_options(doc)), not has_examples)
+    questions = _questions(prompt, doc, len(options_of(doc)), not has_examples)
     return tuple(
         _space(prompt, question, has_examples) + _continuation(prompt, doc, i)
         for i, question in enumerate(questions)
     )
 
 
-def _options(doc: Doc) -> tuple[str, ...]:
+def options_of(doc: Doc) -> tuple[str, ...]:
     """What is scored of a document: its choices, or its right answers where it has none."""
     options = doc.choices or doc.gold_texts
     if not options:
@@ -334,7 +273,7 @@ def _options(doc: Doc) -> tuple[str, ...]:
 
 
 def _continuation(prompt: PromptPlan, doc: Doc, index: int) -> str:
-    choice = _options(doc)[index]
+    choice = options_of(doc)[index]
     if prompt.continuation is None:
         return f" {choice}"
     text = _choice_filled(prompt.continuation, doc, index, False, "prompt.continuation")
@@ -347,7 +286,7 @@ def _continuation(prompt: PromptPlan, doc: Doc, index: int) -> str:
 
 
 def _choice_filled(source: str, doc: Doc, index: int, is_first: bool, where: str) -> str:
-    options = _options(doc)
+    options = options_of(doc)
     choice = {"choice": options[index], "letter": letters_of(len(options))[index], "index": index}
     return _filled(source, _values(doc) | {"is_first": is_first} | choice, doc, where)
 
@@ -374,90 +313,3 @@ def _answer_values(doc: Doc) -> dict[str, Any]:
 
 def _filled(source: str, values: Mapping[str, Any], doc: Doc, where: str) -> str:
     return filled(source, values, where, f"document {doc.id} of {doc.task}")
-
-
-# ---- requests ------------------------------------------------------------------------------------
-
-
-def keys_of(cell: Cell, doc: Doc) -> tuple[Key, ...]:
-    """Every key that the cell asks of one document, kind by kind: n generations, one per choice,
-    one whole text.
-    """
-    sizes = {Kind.GENERATE: cell.n, Kind.ROLLING: 1}
-    return tuple(
-        (doc.id, Kind(kind).value, i, 0)
-        for kind in cell.kinds
-        for i in range(sizes.get(Kind(kind)) or len(_options(doc)))
-    )
-
-
-def requests(
-    docs: Sequence[Doc],
-    prompts: Mapping[str, Asked],
-    cell: Cell,
-    missing_keys: Iterable[Key],
-    seed_of: Callable[[str], int],
-    is_single_token: bool = False,
-) -> Iterator[Request]:
-    """The requests that bring the missing keys, document by document in the order of `docs`.
-
-    Per document: one generation with all its missing indices, one log-likelihood per missing
-    choice, the same without context, the whole text.
-
-    Args:
-        prompts: document id -> what is sent.
-        seed_of: document id -> base seed; sample i is drawn with it + i.
-        is_single_token: every choice must be one token.
-
-    ValueError: a missing key that belongs to no document or to nothing that was rendered.
-    """
-    missing: dict[str, dict[str, set[int]]] = {}
-    for doc_id, kind, index, turn in missing_keys:
-        if turn != 0 or (doc_id in prompts and not _is_rendered(prompts[doc_id], kind, index)):
-            raise ValueError(f"{(doc_id, kind, index, turn)} is not a key of task {cell.name}")
-        missing.setdefault(doc_id, {}).setdefault(kind, set()).add(index)
-    strangers = missing.keys() - {doc.id for doc in docs}
-    if strangers:
-        raise ValueError(f"missing keys of unknown documents: {sorted(strangers)[:5]}")
-    return (
-        request
-        for doc in docs
-        if doc.id in missing
-        for request in _requests(
-            doc.id, prompts[doc.id], missing[doc.id], cell, seed_of(doc.id), is_single_token
-        )
-    )
-
-
-def _is_rendered(prompt: Asked, kind: str, index: int) -> bool:
-    match kind:
-        case Kind.GENERATE.value:
-            return bool(prompt.messages) and index >= 0
-        case Kind.LOGLIKELIHOOD.value | Kind.UNCONDITIONED.value:
-            return 0 <= index < len(prompt.continuations)
-        case Kind.ROLLING.value:
-            return prompt.text is not None and index == 0
-    return False
-
-
-def _requests(
-    doc_id: str,
-    prompt: Asked,
-    missing: Mapping[str, set[int]],
-    cell: Cell,
-    seed: int,
-    is_single_token: bool,
-) -> Iterator[Request]:
-    indices = {kind: tuple(sorted(missing.get(kind.value, ()))) for kind in Kind}
-    if indices[Kind.GENERATE]:
-        yield Generate(doc_id, prompt.messages, indices[Kind.GENERATE], cell.sampling, seed)
-    for i in indices[Kind.LOGLIKELIHOOD]:
-        yield Loglikelihood(
-            doc_id, i, prompt.contexts[i], prompt.continuations[i], True, is_single_token
-        )
-    for i in indices[Kind.UNCONDITIONED]:
-        yield Loglikelihood(
-            doc_id, i, prompt.unconditioned, prompt.continuations[i], False, is_single_token
-        )
-    if indices[Kind.ROLLING] and prompt.text is not None:
-        yield Rolling(doc_id, prompt.text)

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from evalrun.errors import Fault, unknown, visible
-from evalrun.tasks.forms import TEXT_FORMS, form_of
-from evalrun.tasks.hub import load_hub
-from evalrun.tasks.local_files import files_of, is_local
-from evalrun.tasks.table_files import read_table
-from evalrun.tasks.text_files import read_text_rows
+from evalrun.tasks.sources.forms import TEXT_FORMS, form_of
+from evalrun.tasks.sources.hub import load_hub
+from evalrun.tasks.sources.local_files import files_of, is_local
+from evalrun.tasks.sources.table_files import read_table
+from evalrun.tasks.sources.text_files import read_text_rows
 from evalrun.tasks.values import MISSING, column_names, is_same, lookup, nested_names
 from evalrun.types import DatasetPlan, Pairs
 

@@ -92,6 +92,7 @@ class DatasetPlan:
         columns: our field -> their column.
         gold_form: how a gold answer names an option: auto, index (counted from index_base), letter
             or text.
+        index_base: 0 or 1; None: found from the data, refused where both fit.
     """
 
     path: str
@@ -102,7 +103,7 @@ class DatasetPlan:
     filter: Pairs = ()
     cluster: str | None = None
     gold_form: str = "auto"
-    index_base: int = 0
+    index_base: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from support import backend_contract as contract
 from support import tiny_model
 
 from evalrun.backends.base import Backend
+from evalrun.backends.cancelling import Cancelled
 from evalrun.backends.hf.backend import HfBackend, take_generation_defaults
 from evalrun.backends.hf.memory import row_bytes
 from evalrun.backends.local import loading
@@ -303,3 +306,19 @@ def test_generation_defaults_and_memory(tiny: HfBackend) -> None:
         == 10 * (2 * 2 * 2 * 8 * 4 + 4 * 32 * 4) + 24 * net.config.vocab_size
     )
     assert net.dtype == torch.float32
+
+
+@pytest.mark.hf
+def test_cancel_ends_a_batch_at_its_next_token(smollm2: HfBackend) -> None:
+    sampling = Sampling(max_tokens=2000, temperature=0.0)
+    asked = Generate("d", (Message("user", "Count to a million."),), (0,), sampling, 1)
+    rows: list[Reply] = []
+    threading.Timer(0.5, smollm2.cancel).start()
+    begun = time.monotonic()
+    with pytest.raises(Cancelled):
+        smollm2.run([asked], rows.append)
+    assert time.monotonic() - begun < 20
+    assert rows == []
+    short = Generate("d", asked.messages, (0,), Sampling(max_tokens=2, temperature=0.0), 1)
+    smollm2.run([short], rows.append)
+    assert len(rows) == 1

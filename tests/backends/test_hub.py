@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from evalrun.errors import TaskFailure
-from evalrun.tasks import hub
 from evalrun.tasks.rows import load_rows
+from evalrun.tasks.sources import hub
 from evalrun.types import DatasetPlan
 
 

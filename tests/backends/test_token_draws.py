@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
+from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.hf.token_draws import Ends, GumbelNoise, RepetitionPenalty, processors
 from evalrun.types import Sampling
 
@@ -105,7 +106,7 @@ def spell(ids: list[int], skip_special_tokens: bool) -> str:
     ],
 )
 def test_ends(stop: tuple[str, ...], words: tuple[str, str], lengths: list[int | None]) -> None:
-    ends = Ends(2, 2, frozenset({7}), stop, spell)
+    ends = Ends(2, 2, frozenset({7}), stop, spell, Cancellation())
     for step in range(1, 5):
         ids = torch.tensor([[0, 1, *(LETTERS.index(c) for c in word[:step])] for word in words])
         done = ends(ids, None)

@@ -53,23 +53,23 @@ def main() -> None:
         run = Run(Path(folder))
         made = rows(n)
         start = time.perf_counter()
-        with predictions.Writer(run, "m", "t", {}) as writer:
+        with predictions.Writer(run.cell("m", "t"), {}) as writer:
             for row in made:
                 writer.append(row)
             appended = time.perf_counter()
             writer.finalize(list(dict.fromkeys(row.doc_id for row in made)))
             merged = time.perf_counter()
-        path = run.predictions_file("m", "t")
+        path = run.cell("m", "t").predictions.file
         plain = best_of(lambda: pa.ipc.open_file(pa.memory_map(str(path))).read_all().to_pydict())
-        whole = best_of(lambda: predictions.read(run, "m", "t").rows)
-        answers = best_of(lambda: predictions.read_answers(run, "m", "t"))
+        whole = best_of(lambda: predictions.read(run.cell("m", "t")).rows)
+        answers = best_of(lambda: predictions.read_answers(run.cell("m", "t")))
         print(f"{n} rows, {path.stat().st_size / 1e6:.1f} MB")
         print(f"append   {appended - start:.3f} s ({n / (appended - start):.0f} rows/s)")
         print(f"finalize {merged - appended:.3f} s")
         print(f"pyarrow, to lists   {plain:.4f} s")
         print(f"read().rows         {whole:.4f} s   ratio {whole / plain:.2f}")
         print(f"read_answers()      {answers:.4f} s   ratio {answers / plain:.2f}")
-        print(f"count()             {best_of(lambda: predictions.count(run, 'm', 't')):.4f} s")
+        print(f"count()             {best_of(lambda: predictions.count(run.cell('m', 't'))):.4f} s")
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["model=replay", "model.path=null"], "Model replay (backend replay) has no model.path."),
     (
         ["model=vllm_server", "model.base_url=null"],
-        "Model vllm_server has no model.base_url. Say model.base_url=",
+        "Model vllm_server (backend openai_chat) has no model.base_url. Say model.base_url=",
     ),
     (
         ["--mode", "eval"],

@@ -15,7 +15,7 @@ import evalrun as package
 from evalrun.errors import Fault
 from evalrun.interop.documents import read
 from evalrun.metrics import METRICS, make_metric
-from evalrun.metrics.naming import read_signature
+from evalrun.metrics.signatures import read_signature
 from evalrun.types import Choices, Kind, Roll, Samples
 
 QUESTION = {"choices": ["a", "bb"], "gold_index": 1, "logprobs": [-2.0, -1.0]}

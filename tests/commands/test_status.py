@@ -88,11 +88,11 @@ def test_failures_and_an_older_run(evalrun: Evalrun, tmp_path: Path) -> None:
     run.state_file.unlink()
     assert (now := told(evalrun, folder.name))["state"] == "finished"
     assert (now["done"], now["total"]) == (3, 3)
-    run.predictions_file("replay", "gsm8k").unlink()
+    run.cell("replay", "gsm8k").predictions.file.unlink()
     now = told(evalrun, "latest")
     assert (now["state"], now["done"], now["total"]) == ("terminated", 0, 3)
     assert "unfinished" in now["reason"]
-    lock = Lock(run.lock_file("replay", "gsm8k"))
+    lock = Lock(run.cell("replay", "gsm8k").predictions.lock_file)
     now = told(evalrun, "latest")
     assert (now["state"], now["pid"], now["task"]) == ("testing", os.getpid(), "gsm8k")
     lock.release()
@@ -127,7 +127,7 @@ def test_newest_first_sweeps_and_other_folders(evalrun: Evalrun, tmp_path: Path)
     [
         (("latest",), "there is no run in outputs"),
         (("20260101_00000",), "Did you mean 20260101_000000?"),
-        (("notes",), "is no run folder"),
+        (("notes",), "is not a run folder"),
         (("a", "b"), "unrecognized arguments: b"),
         (("--jsn",), "unrecognized arguments: --jsn"),
     ],

@@ -261,9 +261,9 @@ def test_a_wrong_word_is_one_paragraph(
     ("name", "said"),
     [
         ("", "evalrun stop '': no such run"),
-        (".", "outputs is no run folder"),
+        (".", "outputs is not a run folder"),
         ("outputs", "--output-dir outputs looks there"),
-        ("/", "/ is no run folder"),
+        ("/", "/ is not a run folder"),
         ("x" * 5000, "xxx...: no such run"),
         ("a\nb", r"'a\nb': no such run"),
         ("~nobody-at-all/r", "no such run"),

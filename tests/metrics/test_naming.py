@@ -16,20 +16,14 @@ from support.workspace import ROOT
 from evalrun.errors import Fault
 from evalrun.metrics import make_metric
 from evalrun.metrics.naming import (
-    Signature,
-    TaskString,
     display_name,
     parse_metric,
     parse_shown,
-    parse_task,
-    read_signature,
     shown_name,
-    signature,
-    task_parameters,
     write_metric,
-    write_signature,
-    write_task,
 )
+from evalrun.metrics.signatures import Signature, read_signature, signature, write_signature
+from evalrun.metrics.task_strings import TaskString, parse_task, task_parameters, write_task
 
 ROWS = [
     json.loads(line)

@@ -17,7 +17,7 @@ from evalrun.config.schema import DatasetConfig, FewshotConfig, PromptConfig, Sa
 from evalrun.planning import build
 from evalrun.planning.address import ask_id, asked_of, differing, task_version
 from evalrun.runs.arguments import read
-from evalrun.tasks.forms import COMPRESSED, FORMS, TEXT_FORMS
+from evalrun.tasks.sources.forms import COMPRESSED, FORMS, TEXT_FORMS
 
 ADDRESS = "a437a4a5333b9ad6"
 BASE = [

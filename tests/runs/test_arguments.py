@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalrun.cli.help import COMMANDS
+from evalrun import grammar
+from evalrun.commands import COMMANDS
 from evalrun.config.composing import composed
-from evalrun.config.quoting import quoted
 from evalrun.errors import Fault
-from evalrun.runs import strings
 from evalrun.runs.arguments import read
 
 REWRITTEN: list[tuple[list[str], list[str]]] = [
@@ -282,47 +281,15 @@ REFUSED: list[tuple[list[str], tuple[str, ...]]] = [
 @pytest.mark.parametrize(("words", "parts"), REFUSED)
 def test_refused_in_one_paragraph(words: list[str], parts: tuple[str, ...]) -> None:
     with pytest.raises(Fault) as caught:
-        read(words, COMMANDS)
+        read(words, tuple(COMMANDS))
     text = str(caught.value)
     assert all(part in text for part in parts), text
     assert "\n" not in text
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("a,b", ["a", "b"]),
-        ("a , [b,c]", ["a", "[b,c]"]),
-        ("'a,b',c", ["'a,b'", "c"]),
-        ("it's,that's", ["it's", "that's"]),
-        ("'a\\',b',c", ["'a\\',b'", "c"]),
-        ("'a\\\\',b", ["'a\\\\'", "b"]),
-        ("f(a,b),{c: [d,e]}", ["f(a,b)", "{c: [d,e]}"]),
-        ("", [""]),
-        ("a]],b", ["a]]", "b"]),
-    ],
-)
-def test_split(text: str, parts: list[str]) -> None:
-    assert strings.split(text) == parts
-
-
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 HARD = st.text(st.sampled_from("'\"\\$ {}[],=&|@:#~+1.é中\n\t"), max_size=12)
-
-
-@given(TEXTS | HARD)
-def test_quoting_is_undone_by_us(text: str) -> None:
-    assert strings.unquote(quoted(text)) == text
-
-
-@given(HARD | TEXTS)
-@example("trailing\\")
-@example("\\'")
-def test_quoting_is_undone_by_hydra(text: str) -> None:
-    if "${" in text:
-        return
-    assert OverridesParser.create().parse_override(f"k={quoted(text)}").value() == text
 
 
 TASK = "tasks.demo_math"
@@ -402,7 +369,7 @@ def test_every_text_survives_hydra(texts: list[str]) -> None:
     ${...} mean more.
     """
     plain = [
-        t for t in texts if t not in ("null", "") and "${" not in t and strings.unquote(t) == t
+        t for t in texts if t not in ("null", "") and "${" not in t and grammar.unquote(t) == t
     ]
     assert read_back(plain) == plain
 

@@ -76,7 +76,8 @@ def bench(tmp_path: Path) -> Bench:
         (tmp_path / "mine" / "task").mkdir(parents=True, exist_ok=True)
         (tmp_path / "mine" / "task" / "sums.yaml").write_text(
             "# @package tasks.sums\ndefaults: [/task_schema@_here_, _self_]\n"
-            "dataset: {path: q.jsonl, columns: {query: q, choices: options, gold: a}}\n"
+            "dataset: {path: q.jsonl, index_base: 0, "
+            "columns: {query: q, choices: options, gold: a}}\n"
             f"prompt: {{template: '{{{{ query }}}}'}}\nextract: number\nmetrics: {{{metrics}}}\n"
         )
         return ["--config-dir", "mine", "model=replay", "model.path=a.jsonl", "task=sums"]
@@ -105,7 +106,7 @@ def test_a_generative_and_two_other_kinds_in_one_table(
         "acc_norm_pmi": "ll",
         "word_perplexity": "ppl",
     }
-    kinds = [row.kind for row in predictions.read(Run(run), "replay", "sums").rows]
+    kinds = [row.kind for row in predictions.read(Run(run).cell("replay", "sums")).rows]
     assert {k: kinds.count(k) for k in kinds} == {
         "generate": 4,
         "loglikelihood": 12,
@@ -233,7 +234,7 @@ def test_samples_do_not_apply_to_log_likelihoods(
     assert ran.code == 0, ran.err
     assert "num_return_sequences=5 draws samples; log-probabilities are asked once" in ran.out
     (run,) = run_folders(tmp_path)
-    assert len(predictions.read(Run(run), "replay", "sums").rows) == 12
+    assert len(predictions.read(Run(run).cell("replay", "sums")).rows) == 12
 
 
 def test_recall_without_k_is_a_fault_even_with_samples(evalrun: Evalrun, bench: Bench) -> None:
@@ -313,8 +314,8 @@ def test_all_kinds_on_a_real_model_in_one_run(
             rows = torch.log_softmax(net(torch.tensor([ids])).logits[0].double(), dim=-1)
         return float(sum(rows[place - 1, ids[place]] for place in range(len(before), len(ids))))
 
-    docs = {s.doc.id: s.doc for s in read_docs(Run(run), "smollm2", "sums")}
-    rows = predictions.read(Run(run), "smollm2", "sums").rows
+    docs = {s.doc.id: s.doc for s in read_docs(Run(run).cell("smollm2", "sums"))}
+    rows = predictions.read(Run(run).cell("smollm2", "sums")).rows
     assert len(rows) == 2 * (1 + 3 + 3 + 1)
     for row in rows:
         doc = docs[row.doc_id]

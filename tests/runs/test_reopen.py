@@ -5,22 +5,14 @@ anew wins.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.running import counts_of, rows_of
 from support.workspace import Bench, Evalrun, results_of, run_folders, values_of, write_bench
 
-from evalrun.backends import close_warm
-
 Make = Callable[..., Bench]
-
-
-@pytest.fixture(autouse=True)
-def cold() -> Iterator[None]:
-    yield
-    close_warm()
 
 
 def only_run(folder: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from support.running import (
 )
 from support.workspace import Bench, Evalrun, results_of, run_folders, values_of
 
-from evalrun.backends import close_warm
+from evalrun.backends import Engines
 from evalrun.runs import find
 from evalrun.stages import infer
 from evalrun.store.cell.predictions import Writer
@@ -34,12 +34,6 @@ Make = Callable[..., Bench]
 def only_run(folder: Path) -> Path:
     (run,) = run_folders(folder)
     return run
-
-
-@pytest.fixture(autouse=True)
-def cold() -> Iterator[None]:
-    yield
-    close_warm()
 
 
 def logged(run: Path) -> str:
@@ -148,7 +142,6 @@ def test_a_complete_run_asks_nothing_and_loads_no_engine(
     run = only_run(tmp_path)
     files = {p: p.read_bytes() for p in (run / "predictions").rglob("*") if p.is_file()}
     results = results_text(run)
-    close_warm()
 
     def refuse(self: object) -> None:
         raise AssertionError("the engine was loaded")
@@ -198,7 +191,6 @@ def test_max_error_rate_counts_in_infer_mode_and_is_kept(
     )
     assert strict.code == 3
     assert strict.out == "gsm8k: 4 rows saved, 1 failed; --resume asks for them\n"
-    close_warm()
     words = made.words("max_error_rate=0.25", "+model.engine.fail_first=1")
     assert evalrun("--mode", "infer", *words).code == 0
     scored = evalrun("--mode", "eval", "--reuse", "latest")
@@ -289,7 +281,6 @@ def test_other_content(
         if what == "dataset"
         else path.read_text() + "\n"
     )
-    close_warm()
     ran = evalrun(*made.words("--resume", "--limit", "3", "num_return_sequences=1"))
     if what == "replies" and is_whole:
         assert ran.code == 0  # nothing is asked, so no engine is there to compare
@@ -325,7 +316,7 @@ def test_an_unfinished_run_is_told_of(evalrun: Evalrun, bench: Make, tmp_path: P
 def reopened(run: Path) -> Writer:
     """A second start of the writer on the only cell of a run."""
     (cell,) = find.load(run).plan.cells
-    return Writer(Run(run), "replay", "gsm8k", {"ask_id": cell.ask_id})
+    return Writer(Run(run).cell("replay", "gsm8k"), {"ask_id": cell.ask_id})
 
 
 def test_re_001_the_last_row_of_a_key_wins(evalrun: Evalrun, tmp_path: Path) -> None:
@@ -370,7 +361,9 @@ def shard_of_single_rows(run: Path) -> Path:
     with reopened(run) as writer:
         stored = writer.stored_metadata
     final.unlink()
-    with Writer(Run(run), "replay", "gsm8k", {"ask_id": content.plan.cells[0].ask_id}) as writer:
+    with Writer(
+        Run(run).cell("replay", "gsm8k"), {"ask_id": content.plan.cells[0].ask_id}
+    ) as writer:
         writer.describe({k: stored[k] for k in ("content", "n")})
         for row in rows:
             writer.append(row)
@@ -414,7 +407,8 @@ def test_a_shard_cut_anywhere_in_its_last_200_bytes(
         with shard.open("r+b") as file:
             file.truncate(size - cut)
         start = time.time()
-        (outcome,) = infer.run(replace_run(plan, copy), prepared, is_debug=True)
+        with Engines() as engines:
+            (outcome,) = infer.run(replace_run(plan, copy), prepared, engines, is_debug=True)
         assert outcome.is_whole
         assert [(r.doc_id, r.text) for r in rows_of(copy)] == whole
         assert is_in_order(copy, 3, 1)

@@ -10,7 +10,7 @@ import pytest
 from support.workspace import Bench, Evalrun, results_of, run_folders
 
 from evalrun.backends.replay.library import load
-from evalrun.metrics import naming
+from evalrun.metrics import signatures
 from evalrun.types import Generate, Message, Sampling
 
 FLAGS = ["1", "1", "0", "0", "0", "1"]
@@ -61,7 +61,7 @@ def test_a_prefix_does_not_replace_the_number_of_all(
     estimates = results_of(run)["estimates"]
     assert isinstance(estimates, list)
     assert [(e["value"], e["n_docs"]) for e in estimates] == [(0.5, 6), (1.0, 2)]
-    assert [naming.read_signature(e["signature"]).docs for e in estimates] == [None, 2]
+    assert [signatures.read_signature(e["signature"]).docs for e in estimates] == [None, 2]
     verdicts = evalrun("--mode", "eval", "--reuse", "latest")
     assert verdicts.code == 0
     seen = evalrun("--mode", "viz", "--reuse", "latest")

@@ -40,9 +40,9 @@ def rewrite(run: Path, rows: list[Reply]) -> Path:
 
     Its path.
     """
-    found = predictions.read(Run(run), "replay", "gsm8k")
-    Run(run).predictions_file("replay", "gsm8k").unlink()
-    with predictions.Writer(Run(run), "replay", "gsm8k", found.metadata) as writer:
+    found = predictions.read(Run(run).cell("replay", "gsm8k"))
+    Run(run).cell("replay", "gsm8k").predictions.file.unlink()
+    with predictions.Writer(Run(run).cell("replay", "gsm8k"), found.metadata) as writer:
         for row in rows:
             writer.append(row)
     (shard,) = run.glob("predictions/replay/*.arrows")

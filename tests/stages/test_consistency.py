@@ -142,7 +142,7 @@ def test_a_run_counts_its_documents(evalrun: Evalrun, bench: Make, tmp_path: Pat
     assert entry["signature"].startswith(
         "metric:consistency|version:1|params:threshold=1.0|scorer:number.v1|n:3|"
     )
-    record = read_record(Run(run), "replay", "gsm8k")
+    record = read_record(Run(run).cell("replay", "gsm8k"))
     assert record is not None
     (found,) = record.consistency
     values = values_of(run)
@@ -224,7 +224,7 @@ def test_numbers_that_contradict_each_other_fail_the_task(
 
 def results_path(folder: Path) -> Path:
     (run,) = run_folders(folder)
-    return Run(run).results_file("replay", "gsm8k")
+    return Run(run).cell("replay", "gsm8k").results_file
 
 
 def test_files_of_before_still_read(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_file_that_is_not_sound(
     content["consistency"][0].update(change)
     path.write_text(json.dumps(content))
     with pytest.raises(Fault, match="cannot be read"):
-        read_record(Run(run_folders(tmp_path)[0]), "replay", "gsm8k")
+        read_record(Run(run_folders(tmp_path)[0]).cell("replay", "gsm8k"))
 
 
 def test_added_metrics_take_documents_with_several_golds(evalrun: Evalrun, tmp_path: Path) -> None:

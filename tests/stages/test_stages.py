@@ -211,7 +211,7 @@ def test_verdicts_of_two_evals_are_equal(evalrun: Evalrun, bench: Make, tmp_path
 def test_statistics_per_document(evalrun: Evalrun, bench: Make, tmp_path: Path) -> None:
     evalrun(*bench(["110", "000", "100"]).words("num_return_sequences=3"))
     run = run_of(tmp_path)
-    columns = read_statistics(Run(run), "replay", "gsm8k")
+    columns = read_statistics(Run(run).cell("replay", "gsm8k"))
     ids = [doc_id for doc_id, index in next(iter(verdicts_of(run).values())) if index == 0]
     assert sorted(columns.pop("doc_id")) == sorted(ids)
     assert columns == {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalrun.errors import Fault
-from evalrun.metrics import naming
+from evalrun.metrics import signatures
 from evalrun.stages.summarize import SummarySettings, md_text, tidy, txt_text
 from evalrun.stages.summary.group_rows import groups, with_groups
 from evalrun.stats.task_averages import Member, aggregate, average, group_names, is_group
@@ -22,8 +22,8 @@ def estimate(value: float | None, display: str = "accuracy", **changes: Any) -> 
         changes.pop("scorer", "number.v1"),
         changes.get("n", 1),
     )
-    signature = naming.write_signature(
-        naming.Signature(
+    signature = signatures.write_signature(
+        signatures.Signature(
             metric, 1, (), scorer, n, "mean", "clt+t", changes.pop("ask_id", "a" * 16), "0.1"
         )
     )
@@ -117,7 +117,7 @@ def test_groups_of_records() -> None:
     mmlu, whole = groups(records)
     assert (mmlu.notes, mmlu.state, mmlu.n_docs) == (("plain mean over 2 tasks",), "complete", 20)
     assert whole.notes == ("plain mean over 3 tasks", "em is over the 1 of 3 tasks that report it")
-    read = naming.read_signature(mmlu.estimates[0].signature)
+    read = signatures.read_signature(mmlu.estimates[0].signature)
     assert (read.metric, read.scorer, read.agg, read.err) == (
         "accuracy",
         "number.v1",

@@ -25,7 +25,7 @@ WRITE = """
     from evalrun.store.cell.predictions import Writer
     from evalrun.types import Reply
     run, pause_s = Run(Path(sys.argv[1])), float(sys.argv[2])
-    with Writer(run, "m", "t", {"ask_id": "a1b2c3"}) as writer:
+    with Writer(run.cell("m", "t"), {"ask_id": "a1b2c3"}) as writer:
         keys = [(f"d{i}", "generate", 0, 0) for i in range(100_000)]
         for i, key in enumerate(writer.missing(keys)):
             writer.append(Reply(key[0], "generate", 0, text=f"text of {key[0]}"))
@@ -59,10 +59,10 @@ def test_kill_9_loses_64_rows_at_most(tmp_path: Path) -> None:
     before = 0
     for n_rows in (500, 137, 1):
         taken = killed_after(run, n_rows, 0.0)
-        now = count(run, "m", "t")
+        now = count(run.cell("m", "t"))
         assert before + taken - 64 <= now <= before + taken + 1
         before = now
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         assert writer.recovered.n_rows == before
         assert writer.recovered.n_duplicates == 0
         assert "Took over the lock" in writer.notes[0]
@@ -72,7 +72,7 @@ def test_kill_9_loses_64_rows_at_most(tmp_path: Path) -> None:
         for key in missing:
             writer.append(reply(key[0], text=f"text of {key[0]}"))
         writer.finalize([key[0] for key in wanted])
-    got = read(run, "m", "t")
+    got = read(run.cell("m", "t"))
     assert got.keys == wanted
     assert all(row.text == f"text of {row.doc_id}" for row in got.rows)
     assert sorted(path.name for path in (tmp_path / "predictions/m").iterdir()) == ["t.arrow"]
@@ -81,7 +81,7 @@ def test_kill_9_loses_64_rows_at_most(tmp_path: Path) -> None:
 def test_kill_9_of_a_slow_writer_loses_the_last_second_at_most(tmp_path: Path) -> None:
     run = Run(tmp_path)
     taken = killed_after(run, 36, 0.05)
-    assert taken - 25 <= count(run, "m", "t") <= taken
+    assert taken - 25 <= count(run.cell("m", "t")) <= taken
 
 
 def test_two_writers(tmp_path: Path) -> None:
@@ -92,16 +92,16 @@ def test_two_writers(tmp_path: Path) -> None:
     with pytest.raises(
         Fault, match=rf"Another writer \(pid {child.pid} on .*one run has one writer"
     ):
-        Writer(run, "m", "t", META).__enter__()
+        Writer(run.cell("m", "t"), META).__enter__()
     child.kill()
     child.wait()
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         assert f"of pid {child.pid}, which no longer runs" in writer.notes[0]
         with pytest.raises(Fault, match=rf"Another writer \(pid {os.getpid()}\)"):
-            Writer(run, "m", "t", META).__enter__()
-        with Writer(run, "m", "other", META):
+            Writer(run.cell("m", "t"), META).__enter__()
+        with Writer(run.cell("m", "other"), META):
             pass
-    assert not run.lock_file("m", "t").exists()
+    assert not run.cell("m", "t").predictions.lock_file.exists()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ FULL = """
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit = int(sys.argv[2])
     try:
-        with Writer(Run(Path(sys.argv[1])), "m", "t", {"ask_id": "a1b2c3"}) as writer:
+        with Writer(Run(Path(sys.argv[1])).cell("m", "t"), {"ask_id": "a1b2c3"}) as writer:
             if sys.argv[3] == "finalize":
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
                 writer.finalize([])
@@ -174,9 +174,11 @@ def test_a_full_disk_is_a_task_failure_and_flushed_rows_stay(tmp_path: Path) -> 
     run = Run(tmp_path)
     child = start(FULL, run.path, 100_000, "append")
     said, errors = child.communicate(timeout=60)
-    assert said.startswith(f"3 Cannot write {run.shards('m', 't')[0]}: [Errno 27]")
+    assert said.startswith(
+        f"3 Cannot write {run.cell('m', 't').predictions.shards()[0]}: [Errno 27]"
+    )
     assert errors == ""
-    got = read(run, "m", "t")
+    got = read(run.cell("m", "t"))
     assert len(got.rows) > 100
     assert got.keys == [(f"d{i}", "generate", 0, 0) for i in range(len(got.rows))]
     assert len(got.rows) % 64 == 0
@@ -187,9 +189,9 @@ def test_a_full_disk_while_merging_leaves_the_shards(tmp_path: Path) -> None:
     run = Run(tmp_path)
     stored(run, [reply(f"d{i}") for i in range(300)])
     said, _ = start(FULL, run.path, 10_000, "finalize").communicate(timeout=60)
-    assert said.startswith(f"3 Cannot write {run.predictions_file('m', 't')}: ")
+    assert said.startswith(f"3 Cannot write {run.cell('m', 't').predictions.file}: ")
     assert sorted(path.name for path in (tmp_path / "predictions/m").iterdir()) == ["t.1.arrows"]
-    assert count(run, "m", "t") == 300
+    assert count(run.cell("m", "t")) == 300
 
 
 def test_sigint_keeps_the_rows(tmp_path: Path) -> None:
@@ -202,8 +204,8 @@ def test_sigint_keeps_the_rows(tmp_path: Path) -> None:
     rest = child.stdout.read().split()
     child.wait()
     taken = int(rest[-1]) if rest else 70
-    assert taken <= count(run, "m", "t") <= taken + 1
-    assert not run.lock_file("m", "t").exists()
+    assert taken <= count(run.cell("m", "t")) <= taken + 1
+    assert not run.cell("m", "t").predictions.lock_file.exists()
 
 
 def test_reading_and_writing_load_no_pandas(tmp_path: Path) -> None:
@@ -214,16 +216,16 @@ def test_reading_and_writing_load_no_pandas(tmp_path: Path) -> None:
         from evalrun.store.layout import Run
         from evalrun.types import Doc, Reply, Verdict
         run = Run(Path(sys.argv[1]))
-        with predictions.Writer(run, "m", "t", {}) as writer:
+        with predictions.Writer(run.cell("m", "t"), {}) as writer:
             writer.append(Reply("a", "generate", 0, token_ids=(1,)))
             writer.finalize(["a"])
-        predictions.read(run, "m", "t").rows
-        saved_docs.write_docs(run, "m", "t", [Doc("a", "t", 0, "q", (0,), ("x",))], {})
-        saved_docs.read_docs(run, "m", "t")
-        verdicts.write_verdicts(run, "m", "t", {"s": {("a", 0): Verdict(1.0)}})
-        verdicts.read_verdicts(run, "m", "t")
-        statistics.write_statistics(run, "m", "t", {"doc_id": ["a"], "c": [1]})
-        statistics.read_statistics(run, "m", "t")
+        predictions.read(run.cell("m", "t")).rows
+        saved_docs.write_docs(run.cell("m", "t"), [Doc("a", "t", 0, "q", (0,), ("x",))], {})
+        saved_docs.read_docs(run.cell("m", "t"))
+        verdicts.write_verdicts(run.cell("m", "t"), {"s": {("a", 0): Verdict(1.0)}})
+        verdicts.read_verdicts(run.cell("m", "t"))
+        statistics.write_statistics(run.cell("m", "t"), {"doc_id": ["a"], "c": [1]})
+        statistics.read_statistics(run.cell("m", "t"))
         print([name for name in ("pandas", "datasets", "torch", "scipy") if name in sys.modules])
     """
     said, errors = start(code, tmp_path).communicate(timeout=60)

@@ -53,16 +53,16 @@ def test_documents_round_trip(
 ) -> None:
     run = Run(tmp_path_factory.mktemp("r"))
     prompts = {doc.id: f"Q: {doc.query}" for doc in docs} if has_prompts else {}
-    write_docs(run, "m", "t", docs, prompts, {"ask_id": "a"})
-    got = read_docs(run, "m", "t")
+    write_docs(run.cell("m", "t"), docs, prompts, {"ask_id": "a"})
+    got = read_docs(run.cell("m", "t"))
     assert got == [StoredDoc(doc, prompts.get(doc.id), doc_hash(doc)) for doc in docs]
     assert [doc_hash(stored.doc) for stored in got] == [stored.doc_hash for stored in got]
 
 
 def test_choices_are_measured(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    write_docs(run, "m", "t", [replace(DOC, gold=(1,), choices=("a", "né", ""))], {})
-    batches, metadata = read_file(run.docs_file("m", "t"), DOCS)
+    write_docs(run.cell("m", "t"), [replace(DOC, gold=(1,), choices=("a", "né", ""))], {})
+    batches, metadata = read_file(run.cell("m", "t").docs_file, DOCS)
     names = ("text", "characters", "bytes", "tokens")
     wanted = [("a", 1, 1, None), ("né", 2, 3, None), ("", 0, 0, None)]
     assert lists(batches, "choices") == [
@@ -80,9 +80,9 @@ def test_choices_are_measured(tmp_path: Path) -> None:
 def test_a_larger_limit_writes_anew(tmp_path: Path) -> None:
     run = Run(tmp_path)
     for n in (2, 5):
-        write_docs(run, "m", "t", [replace(DOC, id=str(i), row=i) for i in range(n)], {})
-    assert [stored.doc.id for stored in read_docs(run, "m", "t")] == list("01234")
-    assert [path.name for path in run.docs_file("m", "t").parent.iterdir()] == ["t.docs.arrow"]
+        write_docs(run.cell("m", "t"), [replace(DOC, id=str(i), row=i) for i in range(n)], {})
+    assert [stored.doc.id for stored in read_docs(run.cell("m", "t"))] == list("01234")
+    assert [path.name for path in run.cell("m", "t").docs_file.parent.iterdir()] == ["t.docs.arrow"]
 
 
 @pytest.mark.parametrize("change", [{"row": 4}, {"task": "other"}])
@@ -119,19 +119,19 @@ def test_odd_documents(tmp_path: Path) -> None:
     odd = replace(
         DOC, query="\ud800", extra=(("a", (1, float("nan"))), ("p", Path("x")), ("s", "\udfff"))
     )
-    write_docs(run, "m", "t", [odd], {"q1": "p\udc00"})
-    got = read_docs(run, "m", "t")[0]
+    write_docs(run.cell("m", "t"), [odd], {"q1": "p\udc00"})
+    got = read_docs(run.cell("m", "t"))[0]
     assert (got.doc.query, got.prompt) == ("\\ud800", "p\\udc00")
     assert got.doc.extra == (("a", [1, "NaN"]), ("p", "x"), ("s", "\udfff"))
     with pytest.raises(ValueError, match="have one id"):
-        write_docs(run, "m", "t", [DOC, DOC], {})
+        write_docs(run.cell("m", "t"), [DOC, DOC], {})
     with pytest.raises(ValueError, match="mixes texts and indices"):
-        write_docs(run, "m", "t", [replace(DOC, gold=("a", 1))], {})  # type: ignore[arg-type]
+        write_docs(run.cell("m", "t"), [replace(DOC, gold=("a", 1))], {})  # type: ignore[arg-type]
     with pytest.raises(Fault, match="There are no documents of model 'm', task 'other'"):
-        read_docs(run, "m", "other")
-    run.docs_file("m", "t").write_bytes(b"no arrow")
+        read_docs(run.cell("m", "other"))
+    run.cell("m", "t").docs_file.write_bytes(b"no arrow")
     with pytest.raises(Fault, match="is not a sound docs file"):
-        read_docs(run, "m", "t")
+        read_docs(run.cell("m", "t"))
 
 
 VERDICT = st.builds(
@@ -157,10 +157,10 @@ def test_verdicts_round_trip_and_merge(
     second: dict[str, dict[tuple[str, int], Verdict]],
 ) -> None:
     run = Run(tmp_path_factory.mktemp("r"))
-    write_verdicts(run, "m", "t", first)
-    assert read_verdicts(run, "m", "t") == first
-    write_verdicts(run, "m", "t", second)
-    assert read_verdicts(run, "m", "t") == {**first, **second}
+    write_verdicts(run.cell("m", "t"), first)
+    assert read_verdicts(run.cell("m", "t")) == first
+    write_verdicts(run.cell("m", "t"), second)
+    assert read_verdicts(run.cell("m", "t")) == {**first, **second}
 
 
 def test_equal_verdicts_give_equal_files(tmp_path: Path) -> None:
@@ -170,11 +170,11 @@ def test_equal_verdicts_give_equal_files(tmp_path: Path) -> None:
         ("a", 0): Verdict(0.0),
     }
     one, two = Run(tmp_path / "1"), Run(tmp_path / "2")
-    write_verdicts(one, "m", "t", {"s2": rows, "s1": rows})
-    write_verdicts(two, "m", "t", {"s1": dict(reversed(rows.items()))})
-    write_verdicts(two, "m", "t", {"s2": rows})
-    path = one.verdicts_file("m", "t")
-    assert path.read_bytes() == two.verdicts_file("m", "t").read_bytes()
+    write_verdicts(one.cell("m", "t"), {"s2": rows, "s1": rows})
+    write_verdicts(two.cell("m", "t"), {"s1": dict(reversed(rows.items()))})
+    write_verdicts(two.cell("m", "t"), {"s2": rows})
+    path = one.cell("m", "t").verdicts_file
+    assert path.read_bytes() == two.cell("m", "t").verdicts_file.read_bytes()
     batches, _ = read_file(path, VERDICTS)
     assert batches[0].schema.names == [
         *(
@@ -196,6 +196,6 @@ def test_equal_verdicts_give_equal_files(tmp_path: Path) -> None:
 
 def test_no_verdicts_yet(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    assert read_verdicts(run, "m", "t") == {}
-    write_verdicts(run, "m", "t", {})
-    assert read_verdicts(run, "m", "t") == {}
+    assert read_verdicts(run.cell("m", "t")) == {}
+    write_verdicts(run.cell("m", "t"), {})
+    assert read_verdicts(run.cell("m", "t")) == {}

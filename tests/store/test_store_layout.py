@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -15,8 +14,6 @@ from hypothesis import strategies as st
 from evalrun.errors import Fault, TaskFailure
 from evalrun.store.layout import (
     Run,
-    existing_run,
-    find_runs,
     refuse_clashes,
     safe_name,
     write_text_atomic,
@@ -59,7 +56,7 @@ def test_other_names_are_hashed(name: str, form: str) -> None:
 def test_two_owners_stay_apart() -> None:
     """CL-006."""
     paths = {
-        Run(Path("o")).predictions_file(model, "t").parent for model in ("orgA/m:v1", "orgB/m:v1")
+        Run(Path("o")).cell(model, "t").predictions.folder for model in ("orgA/m:v1", "orgB/m:v1")
     }
     assert len(paths) == 2
     assert all(
@@ -89,21 +86,24 @@ def test_clashing_names_are_refused() -> None:
 
 def test_paths() -> None:
     run = Run(Path("r"))
-    cell = ("m", "t")
+    cell = run.cell("m", "t")
     got = [
         run.plan_file,
         run.config_file("20260101_000000", 7),
-        run.predictions_file(*cell),
-        run.docs_file(*cell),
-        run.new_shard(*cell),
-        run.lock_file(*cell),
-        run.verdicts_file(*cell),
-        run.results_file(*cell),
-        run.statistics_file(*cell),
-        run.times_file(*cell),
+        cell.predictions.file,
+        cell.docs_file,
+        cell.predictions.new_shard(),
+        cell.predictions.lock_file,
+        cell.judgements.file,
+        cell.judgements.new_shard(),
+        cell.judgements.lock_file,
+        cell.verdicts_file,
+        cell.results_file,
+        cell.statistics_file,
+        cell.times_file,
         run.summary_dir,
-        run.log_file("infer", *cell),
-        run.log_file("eval", *cell),
+        cell.log_file("infer"),
+        cell.log_file("eval"),
     ]
     assert [path.as_posix() for path in got] == [
         "r/configs/plan.json",
@@ -112,6 +112,9 @@ def test_paths() -> None:
         "r/predictions/m/t.docs.arrow",
         "r/predictions/m/t.1.arrows",
         "r/predictions/m/t.lock",
+        "r/judgements/m/t.arrow",
+        "r/judgements/m/t.1.arrows",
+        "r/judgements/m/t.lock",
         "r/verdicts/m/t.arrow",
         "r/results/m/t.json",
         "r/results/m/t.docs.arrow",
@@ -120,11 +123,14 @@ def test_paths() -> None:
         "r/logs/infer/m/t.out",
         "r/logs/eval/m/t.out",
     ]
+    assert cell.log_name("eval") == "logs/eval/m/t.out"
+    with pytest.raises(ValueError, match="no log folder for stage 'judge'"):
+        cell.log_file("judge")
 
 
 def test_shards_are_counted_as_numbers(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    folder = run.predictions_file("m", "t").parent
+    folder = run.cell("m", "t").predictions.file.parent
     folder.mkdir(parents=True)
     for name in (
         "t.2.arrows",
@@ -135,8 +141,11 @@ def test_shards_are_counted_as_numbers(tmp_path: Path) -> None:
         "t.11.arrows.damaged",
     ):
         (folder / name).touch()
-    assert [path.name for path in run.shards("m", "t")] == ["t.2.arrows", "t.10.arrows"]
-    assert run.new_shard("m", "t").name == "t.12.arrows"
+    assert [path.name for path in run.cell("m", "t").predictions.shards()] == [
+        "t.2.arrows",
+        "t.10.arrows",
+    ]
+    assert run.cell("m", "t").predictions.new_shard().name == "t.12.arrows"
 
 
 def test_claim_is_exclusive(tmp_path: Path) -> None:
@@ -146,34 +155,6 @@ def test_claim_is_exclusive(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Fault, match="No run folder can be made"):
         Run.claim(tmp_path / "file")
-
-
-def plan(folder: Path, created: object) -> Run:
-    run = Run(folder)
-    write_text_atomic(run.plan_file, json.dumps({"created": created}))
-    return run
-
-
-def test_runs_are_ordered_by_the_time_in_the_plan(tmp_path: Path) -> None:
-    newest = plan(tmp_path / "20200101_000000", "2026-03-01T00:00:00+00:00")
-    oldest = plan(tmp_path / "zzz", "2026-01-01T00:00:00+00:00")
-    job_0 = plan(tmp_path / "sweep" / "0", "2026-02-01T02:00:00+02:00")
-    job_1 = plan(tmp_path / "sweep" / "1", "2026-02-01T00:00:00+00:00")
-    plan(tmp_path / "deep" / "er" / "still", "2026-02-01T00:00:00+00:00")
-    plan(tmp_path / "no_time", None)
-    plan(tmp_path / "bad_time", "yesterday")
-    for name, text in (("broken", "{"), ("a_list", "[]"), ("deep_list", "[" * 100_000)):
-        write_text_atomic(tmp_path / name / "configs" / "plan.json", text)
-    (tmp_path / "zzz_empty").mkdir()
-    (tmp_path / "stray.txt").write_text("x")
-    assert find_runs(tmp_path) == [oldest, job_0, job_1, newest]
-    assert find_runs(tmp_path / "absent") == []
-
-
-def test_existing_run(tmp_path: Path) -> None:
-    assert existing_run(plan(tmp_path / "r", "2026-01-01").path) == Run(tmp_path / "r")
-    with pytest.raises(Fault, match="is no run"):
-        existing_run(tmp_path)
 
 
 def test_write_text_atomic(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_round_trip(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Reply], is_last: bool
 ) -> None:
     run = Run(tmp_path_factory.mktemp("r"))
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         for row in rows:
             writer.append(row)
         assert writer.stored_keys() == {row.key for row in rows}
@@ -48,12 +48,12 @@ def test_round_trip(
             writer.finalize(sorted({row.doc_id for row in rows}))
     if not rows and not is_last:
         with pytest.raises(Fault, match="There are no predictions"):
-            read(run, "m", "t")
+            read(run.cell("m", "t"))
         return
-    got = read(run, "m", "t")
+    got = read(run.cell("m", "t"))
     assert got.rows == (sorted(rows, key=lambda row: row.key) if is_last else rows)
     assert got.keys == [row.key for row in got.rows]
-    assert (count(run, "m", "t"), is_final(run, "m", "t"), got.n_duplicates) == (
+    assert (count(run.cell("m", "t")), is_final(run.cell("m", "t")), got.n_duplicates) == (
         len(rows),
         is_last,
         0,
@@ -93,15 +93,15 @@ def test_nan_survives(tmp_path: Path) -> None:
 
 def test_lone_surrogates_are_stored_visibly(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    with Writer(run, "m", "t", {**META, "note": "\udcff"}) as writer:
+    with Writer(run.cell("m", "t"), {**META, "note": "\udcff"}) as writer:
         writer.append(Reply("d\ud800", "generate", 0, text="x\udfffy"))
         assert writer.missing([("d\ud800", "generate", 0, 0), ("e", "generate", 0, 0)]) == [
             ("e", "generate", 0, 0)
         ]
         writer.finalize(["d\ud800"])
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         assert writer.missing([("d\ud800", "generate", 0, 0)]) == []
-    assert [(row.doc_id, row.text) for row in read(run, "m", "t").rows] == [
+    assert [(row.doc_id, row.text) for row in read(run.cell("m", "t")).rows] == [
         ("d\\ud800", "x\\udfffy")
     ]
 
@@ -111,21 +111,21 @@ def test_last_row_of_a_key_wins(tmp_path: Path) -> None:
     run = Run(tmp_path)
     stored(run, [reply("0", text="A"), reply("1", text="B")], is_final=True)
     stored(run, [reply("1", text="C")])
-    got = read(run, "m", "t")
+    got = read(run.cell("m", "t"))
     assert ([row.text for row in got.rows], got.n_duplicates) == (["A", "C"], 1)
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         assert writer.recovered == Recovery(n_rows=2, n_duplicates=1)
         assert writer.notes == ["1 rows were stored twice; the last of each key counts."]
         writer.finalize(["1", "0"])
-    assert [row.text for row in read(run, "m", "t").rows] == ["C", "A"]
-    assert run.shards("m", "t") == []
+    assert [row.text for row in read(run.cell("m", "t")).rows] == ["C", "A"]
+    assert run.cell("m", "t").predictions.shards() == []
 
 
 def test_samples_of_one_prompt_stay_apart(tmp_path: Path) -> None:
     """RE-006."""
     run = Run(tmp_path)
     stored(run, [reply("q", i, f"s{i}") for i in (2, 0, 3, 1)], is_final=True)
-    assert [row.text for row in read(run, "m", "t").rows] == ["s0", "s1", "s2", "s3"]
+    assert [row.text for row in read(run.cell("m", "t")).rows] == ["s0", "s1", "s2", "s3"]
 
 
 def test_column_that_first_appears_later_is_kept(tmp_path: Path) -> None:
@@ -140,12 +140,12 @@ def test_column_that_first_appears_later_is_kept(tmp_path: Path) -> None:
 def test_failures_are_asked_again_and_never_displace_answers(tmp_path: Path) -> None:
     run = Run(tmp_path)
     stored(run, [reply("a", text=None, status="error"), reply("b")], is_final=True)
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         assert writer.missing([reply(doc).key for doc in "abc"]) == [reply("a").key, reply("c").key]
         writer.append(reply("a", text="now"))
         writer.append(reply("b", text=None, status="timeout"))
         assert writer.failed_keys() == set()
-    got = read(run, "m", "t")
+    got = read(run.cell("m", "t"))
     assert ([row.text for row in got.rows], got.n_duplicates) == (["now", "x"], 0)
 
 
@@ -158,12 +158,12 @@ def test_answers_by_document(tmp_path: Path) -> None:
     stored(
         run, [*rows[::-1], replace(reply("d0", 0), turn=1), replace(reply("d0", 0), kind="rolling")]
     )
-    got = read_answers(run, "m", "t")
+    got = read_answers(run.cell("m", "t"))
     assert got.by_doc["d0"] == [(i, str(i), ends[i]) for i in (0, 2, 4, 6)]
     assert got.by_doc["d1"] == [(1, None, "error"), (3, "3", "empty"), (5, "5", "timeout")]
     assert (got.n_error, got.n_truncated, got.n_filtered, got.n_empty) == (3, 1, 1, 1)
-    assert list(read_answers(run, "m", "t", turn=1).by_doc) == ["d0"]
-    assert read(run, "m", "t").column("index")[0] == 6
+    assert list(read_answers(run.cell("m", "t"), turn=1).by_doc) == ["d0"]
+    assert read(run.cell("m", "t")).column("index")[0] == 6
 
 
 def test_final_is_sorted_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,12 +173,12 @@ def test_final_is_sorted_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     mixed = [reply(docs[i * 37 % 90], index, f"{i}") for index in (1, 0) for i in range(90)]
     for start in range(0, 180, 50):
         stored(run, mixed[start : start + 50])
-    assert len(run.shards("m", "t")) == 4
-    with Writer(run, "m", "t", META) as writer:
+    assert len(run.cell("m", "t").predictions.shards()) == 4
+    with Writer(run.cell("m", "t"), META) as writer:
         writer.finalize(docs[::-1][:60])
     by_key = {row.key: row for row in mixed}
     order = docs[::-1][:60] + docs[:30]
-    assert read(run, "m", "t").rows == [
+    assert read(run.cell("m", "t")).rows == [
         by_key[doc, "generate", i, 0] for doc in order for i in (0, 1)
     ]
 
@@ -187,14 +187,17 @@ def test_resume_with_nothing_new_leaves_the_file(tmp_path: Path) -> None:
     run = Run(tmp_path)
     path = stored(run, GOLDEN, is_final=True)
     before = path.stat().st_ino
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         writer.finalize(["q1", "q2", "q3"])
     assert path.stat().st_ino == before
-    with Writer(run, "m", "t", {**META, "n": "3"}) as writer:
+    with Writer(run.cell("m", "t"), {**META, "n": "3"}) as writer:
         assert writer.stored_metadata["n"] == "2"
         writer.finalize(["q1", "q2", "q3"], {"content": "{}"})
     assert path.stat().st_ino != before
-    assert (read(run, "m", "t").metadata["n"], read(run, "m", "t").metadata["content"]) == (
+    assert (
+        read(run.cell("m", "t")).metadata["n"],
+        read(run.cell("m", "t")).metadata["content"],
+    ) == (
         "3",
         "{}",
     )
@@ -203,9 +206,13 @@ def test_resume_with_nothing_new_leaves_the_file(tmp_path: Path) -> None:
 
 def test_an_empty_run_has_an_empty_final(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    assert not is_final(run, "m", "t")
+    assert not is_final(run.cell("m", "t"))
     stored(run, [], is_final=True)
-    assert (read(run, "m", "t").rows, count(run, "m", "t"), is_final(run, "m", "t")) == (
+    assert (
+        read(run.cell("m", "t")).rows,
+        count(run.cell("m", "t")),
+        is_final(run.cell("m", "t")),
+    ) == (
         [],
         0,
         True,
@@ -217,10 +224,10 @@ def test_rows_of_another_address_are_never_mixed(tmp_path: Path) -> None:
     stored(run, GOLDEN)
     with (
         pytest.raises(Fault, match="ask_id 'a1b2c3', not 'other'"),
-        Writer(run, "m", "t", {"ask_id": "other"}),
+        Writer(run.cell("m", "t"), {"ask_id": "other"}),
     ):
         pass
-    assert not run.lock_file("m", "t").exists()
+    assert not run.cell("m", "t").predictions.lock_file.exists()
 
 
 def test_slow_rows_are_on_disk_after_a_second(
@@ -228,29 +235,29 @@ def test_slow_rows_are_on_disk_after_a_second(
 ) -> None:
     monkeypatch.setattr(shards, "FLUSH_AFTER_S", 0.05)
     run = Run(tmp_path)
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         for doc in ("a", "b"):
             writer.append(reply(doc))
             deadline = time.monotonic() + 5
-            while count(run, "m", "t") < 1 + (doc == "b") and time.monotonic() < deadline:
+            while count(run.cell("m", "t")) < 1 + (doc == "b") and time.monotonic() < deadline:
                 time.sleep(0.01)
-        assert count(run, "m", "t") == 2
+        assert count(run.cell("m", "t")) == 2
         writer.append(reply("c"))
         writer.flush()
-        assert count(run, "m", "t") == 3
+        assert count(run.cell("m", "t")) == 3
 
 
 def test_a_batch_is_written_at_64_rows(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         for i in range(64):
             writer.append(reply(str(i)))
-        assert count(run, "m", "t") == 64
+        assert count(run.cell("m", "t")) == 64
 
 
 def test_many_threads_append(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         work = [
             threading.Thread(
                 target=lambda k=k: [writer.append(reply(f"{k}", i)) for i in range(200)]
@@ -262,7 +269,7 @@ def test_many_threads_append(tmp_path: Path) -> None:
         for thread in work:
             thread.join()
         writer.finalize(list("abcd"))
-    assert read(run, "m", "t").keys == [
+    assert read(run.cell("m", "t")).keys == [
         (doc, "generate", i, 0) for doc in "abcd" for i in range(200)
     ]
 
@@ -272,7 +279,7 @@ def test_a_row_that_fits_no_column_is_named_and_the_others_are_kept(tmp_path: Pa
     rows = [reply("a"), replace(reply("b"), completion_tokens=2**70), reply("c")]
     with pytest.raises(TaskFailure, match=r"\('b', 'generate', 0, 0\) cannot be stored"):
         stored(run, rows)
-    assert [row.doc_id for row in read(run, "m", "t").rows] == ["a", "c"]
+    assert [row.doc_id for row in read(run.cell("m", "t")).rows] == ["a", "c"]
 
 
 def test_a_write_error_in_the_background_is_raised_later(
@@ -283,7 +290,7 @@ def test_a_write_error_in_the_background_is_raised_later(
 
     monkeypatch.setattr(shards, "FLUSH_AFTER_S", 0.01)
     run = Run(tmp_path)
-    writer = Writer(run, "m", "t", META).__enter__()
+    writer = Writer(run.cell("m", "t"), META).__enter__()
     writer.append(reply("a"))
     writer.flush()
     monkeypatch.setattr(shards, "_write_at", full)
@@ -296,9 +303,9 @@ def test_a_write_error_in_the_background_is_raised_later(
     ):
         with pytest.raises(TaskFailure, match=r"Cannot write .*t\.1\.arrows: .*No space left"):
             late()
-    assert not run.lock_file("m", "t").exists()
+    assert not run.cell("m", "t").predictions.lock_file.exists()
     monkeypatch.undo()
-    assert [row.doc_id for row in read(run, "m", "t").rows] == ["a"]
+    assert [row.doc_id for row in read(run.cell("m", "t")).rows] == ["a"]
 
 
 def test_an_interrupt_between_two_writes_leaves_a_sound_shard(
@@ -312,7 +319,7 @@ def test_an_interrupt_between_two_writes_leaves_a_sound_shard(
         monkeypatch.setattr(shards, "_write_at", write)
         raise KeyboardInterrupt
 
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         writer.append(reply("a"))
         writer.flush()
         for i in range(63):
@@ -320,7 +327,7 @@ def test_an_interrupt_between_two_writes_leaves_a_sound_shard(
         monkeypatch.setattr(shards, "_write_at", half)
         with pytest.raises(KeyboardInterrupt):
             writer.append(reply("b", 63))
-    got = read(run, "m", "t")
+    got = read(run.cell("m", "t"))
     assert (len(got.rows), got.n_dropped_tails, got.n_duplicates) == (65, 0, 0)
 
 
@@ -367,8 +374,8 @@ def test_foreign_files_are_refused(
     rewritten(path, change)
     before = path.read_bytes()
     with pytest.raises(Fault, match=message):
-        read(run, "m", "t")
-    with pytest.raises(Fault, match=message), Writer(run, "m", "t", META):
+        read(run.cell("m", "t"))
+    with pytest.raises(Fault, match=message), Writer(run.cell("m", "t"), META):
         pass
     assert path.read_bytes() == before
 

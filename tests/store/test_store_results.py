@@ -54,19 +54,19 @@ def estimate(signature: str, value: float | None = 0.5, display: str = "accuracy
 def test_estimates_are_added_and_replaced_by_signature(tmp_path: Path) -> None:
     run = Run(tmp_path)
     write_results(
-        run, "m", "t", {"ask_id": "a"}, [estimate("s1"), estimate("s2")], Counts(n_error=1)
+        run.cell("m", "t"), {"ask_id": "a"}, [estimate("s1"), estimate("s2")], Counts(n_error=1)
     )
     write_results(
-        run, "m", "t", {"ask_id": "b"}, [estimate("s3"), estimate("s1", 0.9)], {"n_error": 0}
+        run.cell("m", "t"), {"ask_id": "b"}, [estimate("s3"), estimate("s1", 0.9)], {"n_error": 0}
     )
-    got = read_results(run, "m", "t")
+    got = read_results(run.cell("m", "t"))
     assert got is not None
     assert got.estimates == (estimate("s1", 0.9), estimate("s2"), estimate("s3"))
     assert (got.header, got.counts) == ({"ask_id": "b"}, {"n_error": 0})
-    before = run.results_file("m", "t").read_bytes()
-    write_results(run, "m", "t", {"ask_id": "b"}, [estimate("s3")], {"n_error": 0})
-    assert run.results_file("m", "t").read_bytes() == before
-    assert read_results(run, "m", "other") is None
+    before = run.cell("m", "t").results_file.read_bytes()
+    write_results(run.cell("m", "t"), {"ask_id": "b"}, [estimate("s3")], {"n_error": 0})
+    assert run.cell("m", "t").results_file.read_bytes() == before
+    assert read_results(run.cell("m", "other")) is None
 
 
 def test_two_estimates_of_one_signature_are_refused() -> None:
@@ -88,15 +88,15 @@ def test_json_is_strict(tmp_path: Path) -> None:
         "state": State.SCORED,
         "n": math.nan,
     }
-    write_results(run, "m", "t", header, [odd], {})
-    text = run.results_file("m", "t").read_text(encoding="utf-8")
+    write_results(run.cell("m", "t"), header, [odd], {})
+    text = run.cell("m", "t").results_file.read_text(encoding="utf-8")
     content = json.loads(text, parse_constant=lambda literal: pytest.fail(literal))
     assert content["header"] == {"x": [0.5, 3, [1, 2]], "state": "scored", "n": "NaN"}
     assert (content["estimates"][0]["value"], content["estimates"][0]["ci_low"]) == (
         "NaN",
         "-Infinity",
     )
-    got = read_results(run, "m", "t")
+    got = read_results(run.cell("m", "t"))
     assert got is not None
     assert math.isnan(got.estimates[0].value or 0.0)
     assert replace(got.estimates[0], value=None) == replace(odd, value=None)
@@ -119,11 +119,11 @@ def test_json_is_strict(tmp_path: Path) -> None:
 )
 def test_files_that_are_not_ours_are_refused(tmp_path: Path, text: str, message: str) -> None:
     run = Run(tmp_path)
-    path = run.results_file("m", "t")
+    path = run.cell("m", "t").results_file
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(Fault, match=message):
-        write_results(run, "m", "t", {}, [estimate("s")], {})
+        write_results(run.cell("m", "t"), {}, [estimate("s")], {})
     assert path.read_text() == text
 
 
@@ -143,24 +143,26 @@ def test_records_round_trip(tmp_path: Path) -> None:
         ("a note",),
         (estimate("s"),),
     )
-    write_record(run, record)
-    assert read_record(run, "m", "t:x") == record
-    write_record(run, replace(record, state="failed", estimates=()))
-    assert read_record(run, "m", "t:x") == replace(record, state="failed")
-    assert read_record(run, "m", "none") is None
+    write_record(run.cell("m", "t:x"), record)
+    assert read_record(run.cell("m", "t:x")) == record
+    write_record(run.cell("m", "t:x"), replace(record, state="failed", estimates=()))
+    assert read_record(run.cell("m", "t:x")) == replace(record, state="failed")
+    assert read_record(run.cell("m", "none")) is None
 
 
 def test_writers_of_results_wait_for_each_other(tmp_path: Path) -> None:
     run = Run(tmp_path)
     work = [
-        threading.Thread(target=write_results, args=(run, "m", "t", {}, [estimate(f"s{i}")], {}))
+        threading.Thread(
+            target=write_results, args=(run.cell("m", "t"), {}, [estimate(f"s{i}")], {})
+        )
         for i in range(12)
     ]
     for thread in work:
         thread.start()
     for thread in work:
         thread.join()
-    got = read_results(run, "m", "t")
+    got = read_results(run.cell("m", "t"))
     assert got is not None
     assert sorted(entry.signature for entry in got.estimates) == sorted(f"s{i}" for i in range(12))
 
@@ -168,17 +170,18 @@ def test_writers_of_results_wait_for_each_other(tmp_path: Path) -> None:
 def test_statistics_merge_by_column_and_document(tmp_path: Path) -> None:
     run = Run(tmp_path)
     write_statistics(
-        run, "m", "t", {"doc_id": ["a", "b"], "acc/c": [1, 0], "f1/label": ["x", None]}
+        run.cell("m", "t"), {"doc_id": ["a", "b"], "acc/c": [1, 0], "f1/label": ["x", None]}
     )
-    assert read_statistics(run, "m", "t") == {
+    assert read_statistics(run.cell("m", "t")) == {
         "doc_id": ["a", "b"],
         "acc/c": [1, 0],
         "f1/label": ["x", None],
     }
     write_statistics(
-        run, "m", "t", {"doc_id": ["c", "b"], "acc/c": np.array([0.5, 1.0]), "none": [None, None]}
+        run.cell("m", "t"),
+        {"doc_id": ["c", "b"], "acc/c": np.array([0.5, 1.0]), "none": [None, None]},
     )
-    assert read_statistics(run, "m", "t") == {
+    assert read_statistics(run.cell("m", "t")) == {
         "doc_id": ["c", "b", "a"],
         "acc/c": [0.5, 1.0, None],
         "f1/label": [None, None, "x"],
@@ -186,18 +189,18 @@ def test_statistics_merge_by_column_and_document(tmp_path: Path) -> None:
     }
     for bad in ({"x": [1]}, {"doc_id": ["a", "a"]}, {"doc_id": ["a"], "x": []}):
         with pytest.raises(ValueError, match="statistics"):
-            write_statistics(run, "m", "t", bad)
-    run.statistics_file("m", "t").write_bytes(b"x" * 100)
+            write_statistics(run.cell("m", "t"), bad)
+    run.cell("m", "t").statistics_file.write_bytes(b"x" * 100)
     with pytest.raises(Fault, match="is not a sound statistics file"):
-        read_statistics(run, "m", "t")
+        read_statistics(run.cell("m", "t"))
 
 
 def test_times_merge(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    assert read_times(run, "m", "t") == {}
-    write_times(run, "m", "t", {"infer_s": 1.5})
-    write_times(run, "m", "t", {"score_s": 0.25})
-    assert read_times(run, "m", "t") == {"infer_s": 1.5, "score_s": 0.25}
+    assert read_times(run.cell("m", "t")) == {}
+    write_times(run.cell("m", "t"), {"infer_s": 1.5})
+    write_times(run.cell("m", "t"), {"score_s": 0.25})
+    assert read_times(run.cell("m", "t")) == {"infer_s": 1.5, "score_s": 0.25}
 
 
 def test_plain_values() -> None:

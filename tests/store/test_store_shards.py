@@ -26,12 +26,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def _stream(run: Run, rows: list[Reply], per_batch: int = 64) -> bytes:
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         for i, row in enumerate(rows, start=1):
             writer.append(row)
             if i % per_batch == 0:
                 writer.flush()
-    return run.shards("m", "t")[0].read_bytes()
+    return run.cell("m", "t").predictions.shards()[0].read_bytes()
 
 
 def test_every_cut_gives_back_the_whole_batches(tmp_path: Path, data: bytes) -> None:
@@ -57,18 +57,18 @@ def test_cut_40_bytes_before_the_end(tmp_path: Path) -> None:
     """RE-002."""
     run = Run(tmp_path)
     whole = _stream(run, ROWS[:3], per_batch=1)
-    run.shards("m", "t")[0].write_bytes(whole[:-40])
+    run.cell("m", "t").predictions.shards()[0].write_bytes(whole[:-40])
     wanted = [row.key for row in ROWS[:3]]
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         recovery = writer.recovered
         assert (recovery.n_rows, recovery.n_dropped_tails) == (2, 1)
         assert recovery.dropped_bytes > 0
         assert "Dropped an unfinished batch" in writer.notes[0]
         assert writer.missing(wanted) == wanted[2:]
         writer.append(ROWS[2])
-        assert writer.run.new_shard("m", "t").name == "t.2.arrows"
+        assert writer.files.predictions.new_shard().name == "t.2.arrows"
         writer.finalize([row.doc_id for row in ROWS])
-    assert read(run, "m", "t").rows == ROWS[:3]
+    assert read(run.cell("m", "t")).rows == ROWS[:3]
     assert [path.name for path in (tmp_path / "predictions/m").iterdir()] == ["t.arrow"]
 
 
@@ -80,9 +80,9 @@ def test_any_rows_cut_anywhere(
     run = Run(tmp_path_factory.mktemp("r"))
     whole = _stream(run, rows, per_batch=1)
     for cut in draw.draw(st.lists(st.integers(0, len(whole)), min_size=1, max_size=8)):
-        run.shards("m", "t")[0].write_bytes(whole[:cut])
+        run.cell("m", "t").predictions.shards()[0].write_bytes(whole[:cut])
         n_rows = max((n for end, n in whole_batches(whole) if end <= cut), default=0)
-        assert read(run, "m", "t").rows == rows[:n_rows]
+        assert read(run.cell("m", "t")).rows == rows[:n_rows]
 
 
 def test_zeros_after_a_power_cut_are_a_dropped_tail(tmp_path: Path, data: bytes) -> None:
@@ -100,23 +100,25 @@ def test_a_damaged_batch_is_set_aside_not_deleted(tmp_path: Path) -> None:
     run = Run(tmp_path)
     whole = _stream(run, ROWS)
     end, rows = whole_batches(whole)[2]
-    path = run.shards("m", "t")[0]
+    path = run.cell("m", "t").predictions.shards()[0]
     path.write_bytes(whole[: end + 16] + b"\xff" * 400 + whole[end + 416 :])
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         assert (writer.recovered.n_rows, writer.recovered.n_dropped_tails) == (rows, 1)
         assert "Dropped damaged data" in writer.notes[0]
         writer.finalize([row.doc_id for row in ROWS])
-    assert read(run, "m", "t").rows == ROWS[:rows]
+    assert read(run.cell("m", "t")).rows == ROWS[:rows]
     kept = path.with_name("t.1.arrows.damaged")
     assert kept.stat().st_size == len(whole)
-    assert run.new_shard("m", "t").name == "t.2.arrows"
+    assert run.cell("m", "t").predictions.new_shard().name == "t.2.arrows"
 
 
 def test_text_that_is_no_utf8_is_never_taken_in(tmp_path: Path) -> None:
     run = Run(tmp_path)
     whole = _stream(run, [reply("good"), reply("bad", text="findme!!")], per_batch=1)
-    run.shards("m", "t")[0].write_bytes(whole.replace(b"findme!!", b"find\xff\xfe!!"))
-    got = read(run, "m", "t")
+    run.cell("m", "t").predictions.shards()[0].write_bytes(
+        whole.replace(b"findme!!", b"find\xff\xfe!!")
+    )
+    got = read(run.cell("m", "t"))
     assert ([row.doc_id for row in got.rows], got.n_dropped_tails) == (["good"], 1)
 
 
@@ -126,11 +128,11 @@ def test_text_that_is_no_utf8_is_never_taken_in(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_stream_is_refused(tmp_path: Path, junk: bytes) -> None:
     run = Run(tmp_path)
-    path = run.new_shard("m", "t")
+    path = run.cell("m", "t").predictions.new_shard()
     path.parent.mkdir(parents=True)
     path.write_bytes(junk)
     with pytest.raises(Fault, match=r"t\.1\.arrows is not a sound predictions file"):
-        read(run, "m", "t")
+        read(run.cell("m", "t"))
     assert path.read_bytes() == junk
 
 

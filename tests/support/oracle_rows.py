@@ -14,7 +14,7 @@ import numpy as np
 
 import evalrun
 from evalrun import text
-from evalrun.metrics import make_metric, naming, samples_needed
+from evalrun.metrics import make_metric, naming, samples_needed, task_strings
 from evalrun.metrics.create import parameter_names
 from evalrun.metrics.generation.summaries import EXTRACTIVENESS, extractiveness
 from evalrun.metrics.judged import embeddings, ratings
@@ -243,7 +243,7 @@ def _num_samples(inputs: dict[str, Any], params: dict[str, Any]) -> Any:
 
 @FUNCTIONS.named("task_string")
 def _task_string(inputs: dict[str, Any], params: dict[str, Any]) -> Any:
-    task = naming.parse_task(inputs["spec"])
+    task = task_strings.parse_task(inputs["spec"])
     found = {name: list(v) if isinstance(v, tuple) else v for name, v in task.params.items()}
     return {"task": task.name, "fewshot": task.shots or 0, "params": found}
 

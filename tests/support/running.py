@@ -30,14 +30,14 @@ def case(file: str, case_id: str) -> dict[str, Any]:
 
 def rows_of(run: Path, model: str = "replay", task: str = "gsm8k") -> list[Reply]:
     """The saved rows, final and shards together."""
-    return predictions.read(Run(run), model, task).rows
+    return predictions.read(Run(run).cell(model, task)).rows
 
 
 def verdicts_of(
     run: Path, model: str = "replay", task: str = "gsm8k"
 ) -> dict[str, dict[tuple[str, int], Verdict]]:
     """Scorer signature -> (doc_id, index) -> verdict."""
-    return verdicts.read_verdicts(Run(run), model, task)
+    return verdicts.read_verdicts(Run(run).cell(model, task))
 
 
 def asked_since(
@@ -69,7 +69,7 @@ def is_in_order(run: Path, n_docs: int, n: int) -> bool:
 
 def results_text(run: Path, model: str = "replay", task: str = "gsm8k") -> str:
     """The results JSON, as it lies on the disk."""
-    return Run(run).results_file(model, task).read_text()
+    return Run(run).cell(model, task).results_file.read_text()
 
 
 def counts_of(run: Path, model: str = "replay", task: str = "gsm8k") -> dict[str, int]:
@@ -111,7 +111,7 @@ def n_rows(folder: Path) -> int:
     """How many keys the only run of the folder has on the disk; 0 while there is none."""
     runs = sorted((folder / "outputs").glob("*")) if (folder / "outputs").is_dir() else []
     try:
-        return predictions.count(Run(runs[-1]), "replay", "gsm8k") if runs else 0
+        return predictions.count(Run(runs[-1]).cell("replay", "gsm8k")) if runs else 0
     except FileNotFoundError:
         return 0
 

@@ -114,12 +114,16 @@ def reply(doc: str, index: int = 0, text: str | None = "x", status: str = "ok") 
 
 def stored(run: Run, rows: list[Reply], *, is_final: bool = False) -> Path:
     """Write `rows` for model m, task t with one writer; gives the file they stand in."""
-    with Writer(run, "m", "t", META) as writer:
+    with Writer(run.cell("m", "t"), META) as writer:
         for row in rows:
             writer.append(row)
         if is_final:
             writer.finalize(list(dict.fromkeys(row.doc_id for row in rows)))
-    return run.predictions_file("m", "t") if is_final else run.shards("m", "t")[-1]
+    return (
+        run.cell("m", "t").predictions.file
+        if is_final
+        else run.cell("m", "t").predictions.shards()[-1]
+    )
 
 
 def whole_batches(data: bytes) -> list[tuple[int, int]]:

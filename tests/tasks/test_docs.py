@@ -150,6 +150,34 @@ def test_an_answer_with_two_readings_must_be_declared() -> None:
     assert docs_of(rows, (("choices", "o"),), gold_form="index", index_base=1)[0].gold == (0,)
 
 
+@pytest.mark.parametrize(
+    ("golds", "expected"),
+    [
+        ([1, 2, 0], [1, 2, 0]),  # a 0: counted from 0
+        ([1, 2, 3], [0, 1, 2]),  # a 3 of three options: counted from 1
+        (["1", "3"], [0, 2]),
+        ([1, 2], None),
+        ([0, 3], ()),  # neither base fits
+    ],
+)
+def test_the_base_of_indices_is_found_or_asked_for(golds: list[Any], expected: Any) -> None:
+    rows = [{"query": f"q{i}", "gold": gold, "o": ["x", "y", "z"]} for i, gold in enumerate(golds)]
+    columns = (("choices", "o"),)
+    if expected:
+        found = docs_of(rows, columns, gold_form="index")
+        assert [doc.gold for doc in found] == [(place,) for place in expected]
+        assert [doc.gold for doc in docs_of(rows, columns)] == [(place,) for place in expected]
+        return
+    message = (
+        r"Say which: dataset\.index_base=0 or" if expected is None else "none of the 3 options"
+    )
+    with pytest.raises(Fault, match=message):
+        docs_of(rows, columns, gold_form="index")
+    if expected is None:
+        assert [d.gold for d in docs_of(rows, columns, index_base=1)] == [(0,), (1,)]
+        assert [d.gold for d in docs_of(rows, columns, index_base=0)] == [(1,), (2,)]
+
+
 def test_an_answer_that_names_no_option_is_a_fault() -> None:
     rows = [{"query": "q", "gold": 0, "o": ["x"]}, {"query": "q", "gold": 5, "o": ["x", "y"]}]
     with pytest.raises(

@@ -20,8 +20,9 @@ def docs_of(
     limit: int | None = None,
     extra: Sequence[str] = (),
     gold_form: str = "auto",
+    index_base: int | None = None,
 ) -> list[Doc]:
-    plan = DatasetPlan("a.jsonl", columns=columns, gold_form=gold_form)
+    plan = DatasetPlan("a.jsonl", columns=columns, gold_form=gold_form, index_base=index_base)
     return make_docs(
         "t",
         None,
@@ -69,7 +70,8 @@ def test_columns_that_are_templates() -> None:
         {"size": "2.50", "body": "it rises"},
         {"size": "any", "body": "it falls"},
     ]
-    assert len(docs_of(SCENES, columns, limit=1, extra=("size",), gold_form="index")) == 1
+    one = docs_of(SCENES, columns, limit=1, extra=("size",), gold_form="index", index_base=0)
+    assert len(one) == 1
 
 
 @pytest.mark.parametrize(

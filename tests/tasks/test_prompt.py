@@ -16,10 +16,12 @@ import yaml
 from support.workspace import ROOT
 
 from evalrun.errors import Fault
+from evalrun.tasks.cell_requests import requests
 from evalrun.tasks.docs import make_docs
 from evalrun.tasks.fewshot import choose, pool_dataset
-from evalrun.tasks.prompt import Asked, check_template, render, requests, template_columns
+from evalrun.tasks.prompt import Asked, render
 from evalrun.tasks.rows import load_rows
+from evalrun.tasks.template_checks import check_template, template_columns
 from evalrun.types import Cell, DatasetPlan, Doc, FewshotPlan, Message, PromptPlan, Sampling
 
 DOC = Doc(

@@ -21,8 +21,8 @@ from support.workspace import ROOT
 from evalrun.errors import Fault, TaskFailure
 from evalrun.tasks import rows as rows_module
 from evalrun.tasks.docs import make_docs
-from evalrun.tasks.local_files import is_file, is_local
 from evalrun.tasks.rows import load_rows
+from evalrun.tasks.sources.local_files import is_file, is_local
 from evalrun.types import DatasetPlan
 
 CASES = {

@@ -21,7 +21,7 @@ from evalrun.config.composing import composed
 from evalrun.errors import Fault
 from evalrun.planning import build
 from evalrun.runs.arguments import read
-from evalrun.tasks import fewshot, prompt, rows
+from evalrun.tasks import cell_requests, fewshot, prompt, rows, template_checks
 from evalrun.tasks.docs import make_docs
 from evalrun.types import (
     Cell,
@@ -233,14 +233,14 @@ def test_faults_of_a_document(change: dict[str, str], doc: Doc, said: str) -> No
 )
 def test_faults_of_templates_while_planning(change: dict[str, str], said: str) -> None:
     with pytest.raises(Fault, match=said):
-        prompt.check_template(PromptPlan("{{ query }}", "", **change), ["level"])
+        template_checks.check_template(PromptPlan("{{ query }}", "", **change), ["level"])
 
 
 def test_columns_of_every_template_are_read() -> None:
     plan = PromptPlan(
         "{{ a }}", "{{ b }}", continuation="{{ c }}", context="{{ d }}", unconditioned="{{ e }}"
     )
-    assert prompt.template_columns(plan) == ("a", "b", "c", "d", "e")
+    assert template_checks.template_columns(plan) == ("a", "b", "c", "d", "e")
 
 
 # ---- keys and requests ---------------------------------------------------------------------------
@@ -252,13 +252,13 @@ def test_keys_and_requests_of_all_kinds() -> None:
     cell = cell_of("Q: {{ query }}", KINDS, n=2, unconditioned="Answer:")
     docs = [DOC, OPEN]
     asked = {doc.id: prompt.asked(cell, doc, (), None) for doc in docs}
-    keys = [key for doc in docs for key in prompt.keys_of(cell, doc)]
+    keys = [key for doc in docs for key in cell_requests.keys_of(cell, doc)]
     assert [(k[1], k[2]) for k in keys if k[0] == "o"] == [
         ("generate", 0), ("generate", 1), ("loglikelihood", 0), ("loglikelihood", 1),
         ("unconditioned", 0), ("unconditioned", 1), ("rolling", 0),
     ]  # fmt: skip
     made = list(
-        prompt.requests(docs, asked, cell, reversed(keys), lambda _: 7, is_single_token=True)
+        cell_requests.requests(docs, asked, cell, reversed(keys), lambda _: 7, is_single_token=True)
     )
     assert list(chain.from_iterable(request.keys() for request in made)) == keys
     question, answer = (Message("user", "Q: 2+2?"),), (Message("user", "Answer:"),)
@@ -271,7 +271,7 @@ def test_keys_and_requests_of_all_kinds() -> None:
     ]
     assert made[7] == Rolling("d", "Q: 2+2?")
     some = [("o", "loglikelihood", 1, 0), ("d", "rolling", 0, 0)]
-    found = list(prompt.requests(docs, asked, cell, some, lambda _: 7))
+    found = list(cell_requests.requests(docs, asked, cell, some, lambda _: 7))
     assert found == [
         Rolling("d", "Q: 2+2?"),
         Loglikelihood("o", 1, (Message("user", "Q: The sky is"),), " grey"),
@@ -290,7 +290,9 @@ def test_keys_and_requests_of_all_kinds() -> None:
 def test_a_key_that_nothing_was_rendered_for_is_refused(key: tuple[str, str, int, int]) -> None:
     cell = cell_of("{{ query }}", KINDS)
     with pytest.raises(ValueError, match="is not a key of task t"):
-        prompt.requests([DOC], {"d": prompt.asked(cell, DOC, (), None)}, cell, [key], lambda _: 0)
+        cell_requests.requests(
+            [DOC], {"d": prompt.asked(cell, DOC, (), None)}, cell, [key], lambda _: 0
+        )
 
 
 def test_only_what_the_kinds_need_is_rendered() -> None:
@@ -333,9 +335,9 @@ def write_rows(path: Path, lines: Sequence[dict[str, Any]]) -> None:
 
 def requests_of(cell: Cell) -> tuple[list[Doc], list[Request]]:
     """Documents and requests of a cell, from the files of its dataset."""
-    columns = prompt.template_columns(cell.prompt)
+    columns = template_checks.template_columns(cell.prompt)
     loaded = rows.load_rows(cell.dataset)
-    prompt.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
+    template_checks.check_template(cell.prompt, [*loaded.columns, *dict(cell.dataset.columns)])
     docs = make_docs(cell.name, cell.subset, cell.dataset, loaded, None, columns)
     pool_data = fewshot.pool_dataset(cell.dataset, cell.fewshot)
     pool = docs
@@ -348,8 +350,8 @@ def requests_of(cell: Cell) -> tuple[list[Doc], list[Request]]:
     asked = {
         doc.id: prompt.asked(cell, doc, each, None) for doc, each in zip(docs, chosen, strict=True)
     }
-    keys = [key for doc in docs for key in prompt.keys_of(cell, doc)]
-    return docs, list(prompt.requests(docs, asked, cell, keys, lambda _: 0))
+    keys = [key for doc in docs for key in cell_requests.keys_of(cell, doc)]
+    return docs, list(cell_requests.requests(docs, asked, cell, keys, lambda _: 0))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["task"])

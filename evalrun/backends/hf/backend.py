@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from evalrun.backends import packages
 from evalrun.backends.base import Sink, answered, failed
+from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.hf.memory import (
     FAULTS,
     Problem,
@@ -63,6 +65,7 @@ class HfBackend:
         self._limit: int | None = None
         self._most_rows: int | None = None  # lowered for good when memory ran out
         self._facts: dict[str, str] = {}
+        self._cancellation = Cancellation()
         self._scorer: HfScorer | None = None
 
     def start(self) -> None:
@@ -114,9 +117,14 @@ class HfBackend:
         """
         self.start()
         texts, scored = spans.split(requests)
-        self._draw(texts, sink)
-        if scored:
-            self._score(scored, sink)
+        with self._cancellation.run():
+            self._draw(texts, sink)
+            if scored:
+                self._score(scored, sink)
+
+    def cancel(self) -> None:
+        """End the run at its next token, or forward pass."""
+        self._cancellation.request()
 
     def _draw(self, requests: list[Generate], sink: Sink) -> None:
         rows: list[Row] = []
@@ -134,7 +142,11 @@ class HfBackend:
     def _score(self, requests: list[spans.Scored], sink: Sink) -> None:
         if self._scorer is None or self._scorer.net is not self._net:
             self._scorer = HfScorer(
-                self._net, self.model.name, self.model.batch_size, is_sharing(self.model)
+                self._net,
+                self.model.name,
+                self.model.batch_size,
+                is_sharing(self.model),
+                self._cancellation,
             )
         # the last token is scored, but never fed
         most = None if self._limit is None else self._limit + 1
@@ -154,7 +166,7 @@ class HfBackend:
 
     def _rendering(self) -> prompts.Chat:
         if self._chat is None:
-            loading.need("backend hf", ("torch", "transformers"), "evalrun[hf]")
+            packages.need("backend hf", ("torch", "transformers"), "evalrun[hf]")
             # Threads that spin while they wait make a busy machine several times slower. Read when
             # torch loads.
             os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -263,7 +275,7 @@ class HfBackend:
         tokens = torch.tensor(ids, device=device)
         mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads], device=device)
         stop = sampling.stop if self.model.reasoning is False else ()
-        ends = Ends(width, len(batch), self._eos, stop, tokenizer.decode)
+        ends = Ends(width, len(batch), self._eos, stop, tokenizer.decode, self._cancellation)
         seeds = [row.job.request.seed + row.reply.index for row in batch]
         with torch.inference_mode():
             drawn = self._net.generate(
@@ -276,6 +288,7 @@ class HfBackend:
                 logits_processor=processors(sampling, seeds, device, pads),
                 stopping_criteria=[ends],
             )
+        self._cancellation.check()  # the rows of a batch that was ended early are not whole
         new = drawn[:, width:].tolist()
         return [
             self._reply(row, new[i], ends.lengths[i], started, ends.finished_s[i])

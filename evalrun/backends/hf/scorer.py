@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.hf import batches
 from evalrun.backends.hf.batches import Line
 from evalrun.backends.hf.memory import FAULTS, Problem, free_memory, problem_of
@@ -80,10 +81,16 @@ class HfScorer:
     """
 
     def __init__(
-        self, net: Any, name: str, batch_size: int | None, has_sharing: bool = True
+        self,
+        net: Any,
+        name: str,
+        batch_size: int | None,
+        has_sharing: bool = True,
+        cancellation: Cancellation | None = None,
     ) -> None:
         self.net = net
         self._name = name
+        self._cancellation = cancellation or Cancellation()
         self._bounds = bounds_for(net, batch_size)
         names = inspect.signature(net.forward).parameters
         self._has_keep = "logits_to_keep" in names
@@ -255,6 +262,7 @@ class HfScorer:
         """
         import torch
 
+        self._cancellation.check()
         places = sorted({read.place for read in feed.reads}) or [len(feed.ids) - 1]
         device = self.net.device
         with torch.inference_mode():
@@ -316,6 +324,7 @@ class HfScorer:
         """
         import torch
 
+        self._cancellation.check()
         width = max(len(line.ids) for line in batch)
         places = sorted({read.place for line in batch for read in line.reads})
         row_of = {place: row for row, place in enumerate(places)}

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from evalrun.backends.cancelling import Cancellation
 from evalrun.types import Sampling
 
 
@@ -108,11 +109,13 @@ class Ends:
         eos_ids: frozenset[int],
         stop: tuple[str, ...],
         decode: Callable[..., str],
+        cancellation: Cancellation,
     ) -> None:
         self.prompt_tokens = prompt_tokens
         self.eos_ids = eos_ids
         self.stop = stop
         self.decode = decode
+        self.cancellation = cancellation
         # A stop string of c characters lies within the last c tokens of one byte each, plus the one
         # just drawn.
         self.tail = max((len(s.encode()) for s in stop), default=0) + 8
@@ -121,6 +124,8 @@ class Ends:
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         """One bool per row: it has ended."""
+        if self.cancellation.is_wanted:  # every row stops; the caller throws them away
+            return torch.ones(len(self.lengths), dtype=torch.bool, device=input_ids.device)
         now = time.time()
         n_new = input_ids.shape[1] - self.prompt_tokens
         last = input_ids[:, -1].tolist()

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from evalrun.backends import packages
 from evalrun.backends.local import loading
 from evalrun.errors import Fault
 
@@ -100,7 +101,7 @@ def convert(source: Path, folder: Path) -> None:
     """Write `source` (a SmolLM2 GGUF file) as float32 safetensors with configuration and
     tokenizer to `folder`.
     """
-    loading.need(
+    packages.need(
         "the embedded model", ("torch", "transformers", "gguf", "accelerate"), "evalrun[hf]"
     )
     loading.quiet()

@@ -1,9 +1,8 @@
-"""What the local engines (hf, vllm) share: packages, the tokenizer, and the digests of both."""
+"""What the local engines (hf, vllm) share: the tokenizer, and digests of tokenizer and weights."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import logging
 import os
@@ -33,28 +32,6 @@ them.
 """
 
 WHOLE_BYTES = 1_000_000_000  # folders with fewer bytes of weights are hashed whole
-
-
-def need(what: str, packages: tuple[str, ...], extra: str, note: str = "") -> None:
-    """Fault unless every package is installed. Imports none of them."""
-    missing = [name for name in packages if not is_installed(name)]
-    if missing:
-        raise Fault(
-            f"{what} needs {_listed(packages)}: pip install '{extra}' (missing: "
-            f"{_listed(missing)}).{note}"
-        )
-
-
-def is_installed(package: str) -> bool:
-    """True where a package of that name can be imported; a mere folder of that name on the path
-    is none.
-    """
-    spec = importlib.util.find_spec(package)
-    return spec is not None and spec.origin is not None
-
-
-def _listed(names: tuple[str, ...] | list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def is_debug() -> bool:

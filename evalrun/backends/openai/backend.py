@@ -13,9 +13,11 @@ from itertools import pairwise
 from typing import Any, ClassVar, Protocol, assert_never
 
 from evalrun.backends.base import Sink, answered
+from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.local import loading
 from evalrun.backends.openai.http.body import Reader, StreamReader
-from evalrun.backends.openai.http.client import Call, Times, send_all
+from evalrun.backends.openai.http.client import Times, send_all
+from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.discovery import find_servers
 from evalrun.backends.openai.http.event_loop import run_loop
 from evalrun.backends.openai.http.server import ApiKey, Server, api_roots
@@ -124,7 +126,7 @@ class LikelihoodScorer(Protocol):
     """Asks one server for log-probabilities."""
 
     def check(self, is_single_token: bool) -> object:
-        """Fault where the server does not give them;
+        """Fault where the server does not give them.
 
         Args:
             is_single_token: only choices of one token are asked.
@@ -144,10 +146,11 @@ class ServiceBackend(ABC):
         name: of the backend.
         route: where it asks.
         stream: how answers are read.
-        scorer: makes what asks for log-likelihoods, of (model, server, key, extra fields of the
-            body).
-        chat_modes: what model.chat may be, and chat_reason: why nothing else. Nothing is sent
-            before start(); each run has its own loop and session.
+        scorer: makes what asks for log-likelihoods, of (connection, extra fields of the body).
+        chat_modes: what model.chat may be.
+        chat_reason: why model.chat may be nothing else.
+
+    Nothing is sent before start(); each run has its own loop and session.
     """
 
     name: ClassVar[str]
@@ -159,8 +162,8 @@ class ServiceBackend(ABC):
 
     def __init__(self, model: ModelPlan) -> None:
         self.model = model
-        self._server: Server | None = None
-        self._key: ApiKey | None = None
+        self._cancellation = Cancellation()
+        self._connection: Connection | None = None
         self._scorer: LikelihoodScorer | None = None
         api_roots(model.base_url)
         for place, url in enumerate(model.replicas):
@@ -187,7 +190,7 @@ class ServiceBackend(ABC):
 
         Never its address.
         """
-        server, _ = self._started()
+        server = self._started().server
         facts = {"engine": self.name, "revision": server.model, "is_deterministic": "no"}
         if server.version is not None:
             facts["engine_version"] = server.version
@@ -210,20 +213,17 @@ class ServiceBackend(ABC):
 
         Texts are asked for first, log-likelihoods after them.
         """
-        server, _ = self._started()
+        connection = self._started()
         scored: list[Loglikelihood | Rolling] = []
-        self.send(self._calls(server, requests, scored), sink)
-        if scored:
-            self._scoring().score(scored, sink)
+        calls = self._calls(connection.server, requests, scored)
+        with self._cancellation.run():
+            connection.run(send_all(connection, self.route, calls, sink))
+            if scored:
+                self._scoring().score(scored, sink)
 
-    def send(self, calls: Iterable[Call], sink: Sink, route: str | None = None) -> None:
-        """Send calls with all limits of the plan; rows go to the sink.
-
-        Args:
-            route: another than the backend's own.
-        """
-        server, key = self._started()
-        run_loop(send_all(self.model, server, key, route or self.route, calls, sink))
+    def cancel(self) -> None:
+        """Cancel the requests in flight."""
+        self._cancellation.request()
 
     def close(self) -> None:  # noqa: B027
         """Nothing is held between runs."""
@@ -235,18 +235,15 @@ class ServiceBackend(ABC):
     def _scoring(self) -> LikelihoodScorer:
         """Made once: what the server can do is found out once."""
         if self._scorer is None:
-            server, key = self._started()
-            self._scorer = type(self).scorer(
-                self.model, server, key, loading.plain(self.model.extra_body)
-            )
+            self._scorer = type(self).scorer(self._started(), loading.plain(self.model.extra_body))
         return self._scorer
 
-    def _started(self) -> tuple[Server, ApiKey]:
-        if self._server is None or self._key is None:
+    def _started(self) -> Connection:
+        if self._connection is None:
             key = ApiKey(self.model.api_key_env, f"model {self.model.name!r}")
-            self._server = run_loop(find_servers(self.model, key, self.route))
-            self._key = key
-        return self._server, self._key
+            server = run_loop(find_servers(self.model, key, self.route), self._cancellation)
+            self._connection = Connection(self.model, server, key, self._cancellation)
+        return self._connection
 
     def _calls(
         self, server: Server, requests: Iterable[Request], scored: list[Loglikelihood | Rolling]
@@ -281,7 +278,7 @@ class ServiceBackend(ABC):
             value = getattr(sampling, key)
             if value is not None:
                 body[key] = value
-        body.update((key, _plain(value)) for key, value in self.model.extra_body)
+        body.update(loading.plain(self.model.extra_body))
         return body
 
     def _check_plan(self) -> None:
@@ -341,17 +338,6 @@ def _runs(indices: tuple[int, ...], is_joint: bool) -> Iterator[range]:
     borders = [0, *(i for i, (a, b) in enumerate(pairwise(ordered), 1) if b != a + 1), len(ordered)]
     for start, end in pairwise(borders):
         yield range(ordered[start], ordered[end - 1] + 1)
-
-
-def _plain(value: Any) -> Any:
-    """A value of the plan as JSON has it: tuples of (text, value) pairs are mappings, other
-    tuples lists.
-    """
-    if not isinstance(value, tuple):
-        return value
-    if value and all(isinstance(v, tuple) and len(v) == 2 and isinstance(v[0], str) for v in value):
-        return {k: _plain(v) for k, v in value}
-    return [_plain(v) for v in value]
 
 
 def _count(value: Any) -> int | None:

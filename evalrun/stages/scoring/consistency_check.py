@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from evalrun.metrics import naming
+from evalrun.metrics import signatures
 from evalrun.metrics.samples.repeated_sampling import AvgAtN, ConsAtK, CountMetric, PassAtK
 from evalrun.planning.samples import gives_verdicts
 from evalrun.stages.scoring.estimates import Scored
@@ -52,8 +52,8 @@ def consistency_of(
         matrix = numbers.first.matrix
         if n < 2 or not numbers.first.n_scored:
             continue
-        signature = naming.write_signature(
-            naming.Signature(
+        signature = signatures.write_signature(
+            signatures.Signature(
                 metric="consistency",
                 version=VERSION,
                 params=(("threshold", threshold),),

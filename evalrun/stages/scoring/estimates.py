@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalrun.metrics import naming
+from evalrun.metrics import naming, signatures
 from evalrun.metrics.base import Matrix, Metric, Output, Statistic
 from evalrun.stages.scoring.error_bars import OutputError, error_of
 from evalrun.stats.bounded_mean import ASSURED
@@ -199,7 +199,7 @@ def _estimate(
 ) -> Estimate:
     # The rule of the error, not how it was found (clustered or not): a run that grows keeps its
     # signatures.
-    signature = naming.signature(
+    signature = signatures.signature(
         item.metric,
         output,
         scorer=item.plan.scorer,

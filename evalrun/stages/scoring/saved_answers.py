@@ -12,8 +12,8 @@ from evalrun.errors import Fault
 from evalrun.planning.samples import kinds_of
 from evalrun.store.cell import predictions
 from evalrun.store.cell import saved_docs as doc_store
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.cell.likelihoods import LikelihoodRow, read_likelihoods
-from evalrun.store.layout import Run
 from evalrun.tasks import prompt
 from evalrun.types import Answer, Cell, Choices, Doc, Key, Kind, Lost, Plan, Roll, Samples, Status
 
@@ -53,45 +53,41 @@ class Saved:
         return [a for a in self.answers.get(Kind.GENERATE, ()) if isinstance(a, Samples)]
 
 
-def read(plan: Plan, run_folder: Run, cell: Cell, reason: str | None = None) -> Saved | None:
+def read(plan: Plan, files: CellFiles, cell: Cell, reason: str | None = None) -> Saved | None:
     """What the cell has saved; None where it was never asked.
 
     Faults: too few samples; in eval a request kind that the run never asked, or rows that are
     missing.
     """
-    model = plan.model.name
     is_eval = plan.mode == "eval"
-    if not run_folder.docs_file(model, cell.name).exists():
+    if not files.docs_file.exists():
         if is_eval:
-            raise Fault(_no_rows(run_folder, cell, model))
+            raise Fault(_no_rows(files))
         return None
     kinds = kinds_of(cell.metrics)
-    every = [s.doc for s in doc_store.read_docs(run_folder, model, cell.name)]
+    every = [s.doc for s in doc_store.read_docs(files)]
     docs = every[: cell.limit]
-    has_rows = run_folder.predictions_file(model, cell.name).exists() or run_folder.shards(
-        model, cell.name
-    )
-    answers = predictions.read_answers(run_folder, model, cell.name) if has_rows else None
+    has_rows = files.predictions.file.exists() or files.predictions.shards()
+    answers = predictions.read_answers(files) if has_rows else None
     needed = max(m.n for m in cell.metrics)
     stored_n = _stored_n(answers, cell.n)
     if needed > stored_n and not (is_eval and Kind.GENERATE.value in _never(kinds, cell)):
-        raise Fault(_too_few(run_folder, cell, needed, stored_n))
+        raise Fault(_too_few(files, cell, needed, stored_n))
     saved = Saved(docs, {}, {}, {}, [], notes=_notes_of(answers), is_prefix=len(docs) < len(every))
     if Kind.GENERATE.value in kinds:
         saved = _with_samples(saved, answers.by_doc if answers is not None else {}, cell.n)
     if Kind.LOGLIKELIHOOD.value in kinds:
         bare = Kind.UNCONDITIONED.value in kinds
         saved = _with_choices(
-            saved, cell, *(_rows(run_folder, model, cell, k) for k in _SCORED[: 1 + bare])
+            saved, cell, *(read_likelihoods(files, k.value) for k in _SCORED[: 1 + bare])
         )
     if Kind.ROLLING.value in kinds:
-        saved = _with_rolls(saved, _rows(run_folder, model, cell, Kind.ROLLING))
+        saved = _with_rolls(saved, read_likelihoods(files, Kind.ROLLING.value))
     if saved.holes and is_eval:
         if never := _never(kinds, cell):
-            raise Fault(_never_asked(run_folder, cell, never))
+            raise Fault(_never_asked(files, cell, never))
         raise Fault(
-            f"{run_folder.path}: {hole_text(cell, saved, reason)}. --resume asks for the missing "
-            "rows."
+            f"{files.run}: {hole_text(cell, saved, reason)}. --resume asks for the missing rows."
         )
     if answers is not None and set(kinds) - {Kind.GENERATE.value}:
         saved = replace(saved, remarks=(*saved.remarks, *_engine(answers.metadata)))
@@ -104,10 +100,6 @@ def _never(kinds: Sequence[str], cell: Cell) -> list[str]:
 
 
 _SCORED = (Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED)
-
-
-def _rows(run_folder: Run, model: str, cell: Cell, kind: Kind) -> Rows:
-    return read_likelihoods(run_folder, model, cell.name, kind.value)
 
 
 def _with_samples(
@@ -259,20 +251,19 @@ def _notes_of(answers: predictions.Answers | None) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _no_rows(run_folder: Run, cell: Cell, model: str) -> str:
+def _no_rows(files: CellFiles) -> str:
     return (
-        f"There are no saved predictions of model {model}, task {cell.name}: expected "
-        f"{run_folder.predictions_file(model, cell.name)} and the documents beside it, "
-        f"{run_folder.docs_file(model, cell.name).name}. Run --mode infer first; --resume goes on "
-        "with this run."
+        f"There are no saved predictions of model {files.model}, task {files.task}: expected "
+        f"{files.predictions.file} and the documents beside it, {files.docs_file.name}. Run "
+        "--mode infer first; --resume goes on with this run."
     )
 
 
-def _never_asked(run_folder: Run, cell: Cell, never: Sequence[str]) -> str:
+def _never_asked(files: CellFiles, cell: Cell, never: Sequence[str]) -> str:
     metrics = [m.key for m in cell.metrics if set(kinds_of([m])) & {*never}]
     return (
         f"Task {cell.name}: {', '.join(metrics)} reads requests of kind {' and '.join(never)}, and "
-        f"{run_folder.path} asked only for {' and '.join(cell.kinds)}. Ask for them with --resume "
+        f"{files.run} asked only for {' and '.join(cell.kinds)}. Ask for them with --resume "
         f"metric={metrics[0]}, or leave the metric out."
     )
 
@@ -282,10 +273,10 @@ def _stored_n(answers: predictions.Answers | None, planned: int) -> int:
     return max(int(stored), planned) if stored is not None and stored.isdigit() else planned
 
 
-def _too_few(run_folder: Run, cell: Cell, needed: int, stored: int) -> str:
+def _too_few(files: CellFiles, cell: Cell, needed: int, stored: int) -> str:
     names = ", ".join(m.key for m in cell.metrics if m.n == needed)
     return (
-        f"Task {cell.name}: {names} needs n={needed} samples per document, {run_folder.path} holds "
+        f"Task {cell.name}: {names} needs n={needed} samples per document, {files.run} holds "
         f"n={stored}. Ask for a smaller n, or infer the missing samples: --resume "
         f"num_return_sequences={needed}."
     )

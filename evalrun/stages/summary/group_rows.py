@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from evalrun.metrics import naming
+from evalrun.metrics import signatures
 from evalrun.stages.summary.blocks import Lane, lanes
 from evalrun.stats.task_averages import ALL, Member, average, group_names
 from evalrun.types import Counts, Estimate, Record
@@ -190,15 +190,15 @@ def _signature(estimates: Sequence[Estimate], is_weighted: bool) -> str:
     """What the members share; agg says how many there are and how they weigh, ask_id stands for
     all of theirs.
     """
-    read = [naming.read_signature(e.signature) for e in estimates]
+    read = [signatures.read_signature(e.signature) for e in estimates]
     first = read[0]
     scorers, counts, params = (
         {getattr(each, name) for each in read} for name in ("scorer", "n", "params")
     )
     asked = "|".join(sorted(str(each.ask_id) for each in read))
     weights = "weighted" if is_weighted else "plain"
-    return naming.write_signature(
-        naming.Signature(
+    return signatures.write_signature(
+        signatures.Signature(
             metric=first.metric,
             version=first.version,
             params=first.params if len(params) == 1 else (),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evalrun.store.arrow.arrowfile import lists
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.cell.predictions import load_cell
 from evalrun.store.cell.reply_rows import keys, winners
-from evalrun.store.layout import Run
 
 _COLUMNS = ("status", "logprob", "n_tokens", "is_greedy", "extra")
 
@@ -27,14 +27,12 @@ class LikelihoodRow:
     extra: str | None
 
 
-def read_likelihoods(
-    run: Run, model: str, task: str, kind: str
-) -> dict[str, dict[int, LikelihoodRow]]:
+def read_likelihoods(files: CellFiles, kind: str) -> dict[str, dict[int, LikelihoodRow]]:
     """doc_id -> index -> row, of one kind.
 
     Empty where the cell has no file. Fault: a file is not sound.
     """
-    batches = load_cell(run, model, task)
+    batches = load_cell(files)
     columns = [lists(batches, name) for name in _COLUMNS]
     chosen, _ = winners(keys(batches), columns[0])
     found: dict[str, dict[int, LikelihoodRow]] = {}

@@ -17,6 +17,7 @@ from evalrun.store.arrow import arrowfile
 from evalrun.store.arrow.arrowfile import Batch, Metadata, lists
 from evalrun.store.arrow.columns import INT, column, stored_text
 from evalrun.store.arrow.shards import Shard, ShardWriter, mismatch, read_shard
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.cell.reply_rows import (
     FAILURES,
     PREDICTIONS,
@@ -26,7 +27,6 @@ from evalrun.store.cell.reply_rows import (
     winners,
 )
 from evalrun.store.disk import cannot_write, fsync_folder
-from evalrun.store.layout import Run
 from evalrun.store.lock import Lock
 from evalrun.types import Key, Kind, Reply, Status
 
@@ -134,9 +134,9 @@ class Writer:
     over, tails dropped).
     """
 
-    def __init__(self, run: Run, model: str, task: str, metadata: Mapping[str, str]) -> None:
-        self.run, self.model, self.task = run, model, task
-        self.metadata: Metadata = {**metadata, "model": model, "task": task}
+    def __init__(self, files: CellFiles, metadata: Mapping[str, str]) -> None:
+        self.files = files
+        self.metadata: Metadata = {**metadata, **files.names}
         self.recovery = Recovery()
         self.stored_metadata: Metadata = {}
         self.notes: list[str] = []
@@ -150,10 +150,10 @@ class Writer:
         return self.recovery
 
     def __enter__(self) -> Writer:
-        self._lock = Lock(self.run.lock_file(self.model, self.task))
+        self._lock = Lock(self.files.predictions.lock_file)
         try:
             self._recover()
-            path = self.run.new_shard(self.model, self.task)
+            path = self.files.predictions.new_shard()
             self._shard = ShardWriter(path, PREDICTIONS.with_metadata(self.metadata))
         except BaseException:
             self._lock.release()
@@ -230,8 +230,8 @@ class Writer:
             self._shard.close()
             self._shard = None
         self.metadata.update(metadata or {})
-        loaded = _load(self.run, self.model, self.task)
-        path = self.run.predictions_file(self.model, self.task)
+        loaded = _load(self.files)
+        path = self.files.predictions.file
         schema = PREDICTIONS.with_metadata(self.metadata)
         order_of_rows = _sorted_places(loaded, order)
         is_same = loaded.is_final and order_of_rows == list(range(loaded.n_rows))
@@ -240,12 +240,12 @@ class Writer:
         self._remove(loaded.shards)
 
     def _recover(self) -> None:
-        loaded = _load(self.run, self.model, self.task)
+        loaded = _load(self.files)
         self.stored_metadata = loaded.metadata
         for name in ("model", "task", "ask_id"):
             theirs, ours = loaded.metadata.get(name), self.metadata.get(name)
             if theirs is not None and ours is not None and theirs != stored_text(ours):
-                raise mismatch(self.run.predictions_file(self.model, self.task), name, theirs, ours)
+                raise mismatch(self.files.predictions.file, name, theirs, ours)
         every = keys(loaded.batches)
         statuses = lists(loaded.batches, "status")
         chosen, n_duplicates = winners(every, statuses)
@@ -301,17 +301,17 @@ class _Loaded:
         return sum(shard.dropped_bytes for shard in self.shards)
 
 
-def _load(run: Run, model: str, task: str) -> _Loaded:
+def _load(files: CellFiles) -> _Loaded:
     """Final and shards. A writer may finish meanwhile and remove its shards: then once more."""
     for _ in range(5):
         try:
-            shards = [read_shard(path) for path in run.shards(model, task)]
+            shards = [read_shard(path) for path in files.predictions.shards()]
             break
         except FileNotFoundError:
             continue
     else:
         shards = []
-    path = run.predictions_file(model, task)
+    path = files.predictions.file
     try:
         batches, metadata = _checked_file(path)
         is_final = True
@@ -338,13 +338,13 @@ def _checked_file(path: Path) -> tuple[list[Batch], Metadata]:
         raise arrowfile.unsound(path, PREDICTIONS, cause) from cause
 
 
-def read(run: Run, model: str, task: str) -> Predictions:
+def read(files: CellFiles) -> Predictions:
     """The rows of a cell from final and shards.
 
     Fault where there are none, or a file is not sound.
     """
-    loaded = _load(run, model, task)
-    _refuse_none(loaded, run, model, task)
+    loaded = _load(files)
+    _refuse_none(loaded, files)
     return _predictions(loaded)
 
 
@@ -362,12 +362,10 @@ def read_file(path: Path) -> Predictions:
         raise Fault(f"There is no predictions file {path} that can be read ({cause}).") from cause
 
 
-def read_answers(
-    run: Run, model: str, task: str, kind: str = Kind.GENERATE.value, turn: int = 0
-) -> Answers:
+def read_answers(files: CellFiles, kind: str = Kind.GENERATE.value, turn: int = 0) -> Answers:
     """Texts and states of one kind and turn, without building rows. Fault as `read`."""
-    loaded = _load(run, model, task)
-    _refuse_none(loaded, run, model, task)
+    loaded = _load(files)
+    _refuse_none(loaded, files)
     every = keys(loaded.batches)
     texts, statuses = lists(loaded.batches, "text"), lists(loaded.batches, "status")
     chosen, n_duplicates = winners(every, statuses)
@@ -382,28 +380,28 @@ def read_answers(
     return Answers(by_doc, dict(by_status), loaded.metadata, n_duplicates, loaded.n_dropped_tails)
 
 
-def load_cell(run: Run, model: str, task: str) -> list[Batch]:
+def load_cell(files: CellFiles) -> list[Batch]:
     """Every stored batch of a cell, final and shards, oldest first; none where there is no file."""
-    return _load(run, model, task).batches
+    return _load(files).batches
 
 
-def count(run: Run, model: str, task: str) -> int:
+def count(files: CellFiles) -> int:
     """How many keys have a row, 0 where there is no file.
 
     Cheap: the footer where the run is final, else keys.
     """
-    if is_final(run, model, task):
+    if is_final(files):
         try:
-            return arrowfile.count_rows(run.predictions_file(model, task), PREDICTIONS)
+            return arrowfile.count_rows(files.predictions.file, PREDICTIONS)
         except FileNotFoundError:
             return 0
-    batches = _load(run, model, task).batches
+    batches = _load(files).batches
     return len(set(keys(batches)))
 
 
-def is_final(run: Run, model: str, task: str) -> bool:
+def is_final(files: CellFiles) -> bool:
     """True where the sorted file is there and no shard waits to be merged."""
-    return run.predictions_file(model, task).exists() and not run.shards(model, task)
+    return files.predictions.file.exists() and not files.predictions.shards()
 
 
 def _predictions(loaded: _Loaded) -> Predictions:
@@ -413,12 +411,12 @@ def _predictions(loaded: _Loaded) -> Predictions:
     return Predictions(loaded.metadata, n_duplicates, tails, dropped, loaded.batches, places)
 
 
-def _refuse_none(loaded: _Loaded, run: Run, model: str, task: str) -> None:
+def _refuse_none(loaded: _Loaded, files: CellFiles) -> None:
     if not loaded.batches and not loaded.is_final and not loaded.shards:
-        path = run.predictions_file(model, task)
+        path = files.predictions.file
         raise Fault(
-            f"There are no predictions of model {visible(model)!r} for task {visible(task)!r}: no "
-            f"file {path}."
+            f"There are no predictions of model {visible(files.model)!r} for task "
+            f"{visible(files.task)!r}: no file {path}."
         )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evalrun.errors import Fault, visible
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.disk import alone_in, write_text_atomic
-from evalrun.store.layout import Run
 from evalrun.store.strict_json import from_json, number, plain, to_json
 from evalrun.types import Consistency, Counts, Estimate, Record
 from evalrun.version import __version__
@@ -63,9 +63,7 @@ def _joined(old: Sequence[_Signed], new: dict[str, _Signed]) -> tuple[_Signed, .
 
 
 def write_results(
-    run: Run,
-    model: str,
-    task: str,
+    files: CellFiles,
     header: Mapping[str, Any],
     estimates: Sequence[Estimate],
     counts: Counts | Mapping[str, Any],
@@ -77,9 +75,9 @@ def write_results(
     gives equal bytes; the caller keeps wall times, pids and absolute paths out of header and
     counts. TaskFailure on OSError.
     """
-    path = run.results_file(model, task)
+    path = files.results_file
     with alone_in(path.parent):
-        old = read_results(run, model, task)
+        old = read_results(files)
         merged = merge(old.estimates if old else (), estimates)
         counted = _joined(
             old.consistency if old else (), {each.signature: each for each in consistency}
@@ -94,12 +92,12 @@ def write_results(
         write_text_atomic(path, to_json(content, indent=2) + "\n")
 
 
-def read_results(run: Run, model: str, task: str) -> Results | None:
+def read_results(files: CellFiles) -> Results | None:
     """The stored results; None where there are none.
 
     Fault where the file is newer than we are or not sound.
     """
-    path = run.results_file(model, task)
+    path = files.results_file
     content = _read_json(path)
     if content is None:
         return None
@@ -119,23 +117,21 @@ def read_results(run: Run, model: str, task: str) -> Results | None:
         raise _unsound(path, cause) from cause
 
 
-def write_record(run: Run, record: Record) -> None:
+def write_record(files: CellFiles, record: Record) -> None:
     """`write_results` for a Record: its counts, estimates, consistency, and all other fields as
     the header.
     """
     apart = ("counts", "estimates", "consistency")
     header = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in apart}
-    write_results(
-        run, record.model, record.task, header, record.estimates, record.counts, record.consistency
-    )
+    write_results(files, header, record.estimates, record.counts, record.consistency)
 
 
-def read_record(run: Run, model: str, task: str) -> Record | None:
+def read_record(files: CellFiles) -> Record | None:
     """The Record of `write_record`, with every estimate stored so far; None where there is none.
 
     Fault: not sound.
     """
-    results = read_results(run, model, task)
+    results = read_results(files)
     if results is None:
         return None
     try:
@@ -143,19 +139,19 @@ def read_record(run: Run, model: str, task: str) -> Record | None:
         counts, estimates = Counts(**results.counts), results.estimates
         return Record(**header, counts=counts, estimates=estimates, consistency=results.consistency)
     except TypeError as cause:
-        raise _unsound(run.results_file(model, task), cause) from cause
+        raise _unsound(files.results_file, cause) from cause
 
 
-def write_times(run: Run, model: str, task: str, times: Mapping[str, float]) -> None:
+def write_times(files: CellFiles, times: Mapping[str, float]) -> None:
     """Store stage times in seconds, merged by name into what is stored. TaskFailure on OSError."""
-    path = run.times_file(model, task)
+    path = files.times_file
     with alone_in(path.parent):
-        write_text_atomic(path, to_json({**read_times(run, model, task), **times}, indent=2) + "\n")
+        write_text_atomic(path, to_json({**read_times(files), **times}, indent=2) + "\n")
 
 
-def read_times(run: Run, model: str, task: str) -> dict[str, float]:
+def read_times(files: CellFiles) -> dict[str, float]:
     """Stage name -> seconds; empty where none are stored. Fault where the file is not sound."""
-    content = _read_json(run.times_file(model, task))
+    content = _read_json(files.times_file)
     return {name: number(value) for name, value in (content or {}).items()}
 
 

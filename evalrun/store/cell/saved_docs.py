@@ -15,7 +15,7 @@ from evalrun.errors import Fault, visible
 from evalrun.store.arrow import arrowfile
 from evalrun.store.arrow.arrowfile import Table, lists
 from evalrun.store.arrow.columns import INT, TEXT
-from evalrun.store.layout import Run
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.strict_json import from_json, to_json
 from evalrun.types import Doc
 
@@ -78,9 +78,7 @@ def doc_hash(doc: Doc) -> str:
 
 
 def write_docs(
-    run: Run,
-    model: str,
-    task: str,
+    files: CellFiles,
     docs: Sequence[Doc],
     prompts: Mapping[str, str],
     metadata: Mapping[str, str] | None = None,
@@ -95,22 +93,22 @@ def write_docs(
     ValueError where an id comes twice, or gold mixes texts and indices.
     """
     if len({doc.id for doc in docs}) != len(docs):
-        raise ValueError(f"two documents of {task} have one id")
+        raise ValueError(f"two documents of {files.task} have one id")
     rows = [_row(doc, prompts.get(doc.id)) for doc in docs]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(DOCS.schema)
-    schema = DOCS.with_metadata({**(metadata or {}), "model": model, "task": task})
-    arrowfile.write_file(run.docs_file(model, task), schema, [DOCS.batch(columns)])
+    schema = DOCS.with_metadata({**(metadata or {}), **files.names})
+    arrowfile.write_file(files.docs_file, schema, [DOCS.batch(columns)])
 
 
-def read_docs(run: Run, model: str, task: str) -> list[StoredDoc]:
+def read_docs(files: CellFiles) -> list[StoredDoc]:
     """All documents of a cell, in order. Fault where the file is absent or not sound."""
-    path = run.docs_file(model, task)
+    path = files.docs_file
     try:
         batches, _ = arrowfile.read_file(path, DOCS)
     except FileNotFoundError as cause:
         raise Fault(
-            f"There are no documents of model {visible(model)!r}, task {visible(task)!r}: no "
-            f"{path}."
+            f"There are no documents of model {visible(files.model)!r}, task "
+            f"{visible(files.task)!r}: no {path}."
         ) from cause
     columns = [lists(batches, name) for name in DOCS.schema.names]
     return [
@@ -119,20 +117,20 @@ def read_docs(run: Run, model: str, task: str) -> list[StoredDoc]:
     ]
 
 
-def metadata(run: Run, model: str, task: str) -> dict[str, str]:
+def metadata(files: CellFiles) -> dict[str, str]:
     """What `write_docs` was told about the documents; empty where there is no file.
 
     Fault: the file is not sound.
     """
     try:
-        return arrowfile.read_file(run.docs_file(model, task), DOCS)[1]
+        return arrowfile.read_file(files.docs_file, DOCS)[1]
     except FileNotFoundError:
         return {}
 
 
-def count(run: Run, model: str, task: str) -> int | None:
+def count(files: CellFiles) -> int | None:
     """How many documents are stored, from the footer; None where there is no file."""
-    path = run.docs_file(model, task)
+    path = files.docs_file
     return arrowfile.count_rows(path, DOCS) if path.exists() else None
 
 

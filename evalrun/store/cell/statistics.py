@@ -13,8 +13,8 @@ from evalrun.errors import Fault
 from evalrun.store.arrow import arrowfile
 from evalrun.store.arrow.arrowfile import Table, lists
 from evalrun.store.arrow.columns import FLOAT, INT, TEXT, column, stored_text
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.disk import alone_in
-from evalrun.store.layout import Run
 
 DOC_ID = "doc_id"
 
@@ -38,9 +38,7 @@ STATISTICS = _Statistics("statistics", 1, pa.schema([pa.field(DOC_ID, TEXT, null
 
 
 def write_statistics(
-    run: Run,
-    model: str,
-    task: str,
+    files: CellFiles,
     columns: Mapping[str, Sequence[Any]],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
@@ -61,26 +59,26 @@ def write_statistics(
     ids = given[DOC_ID] = [stored_text(doc_id) for doc_id in given[DOC_ID]]
     if len(set(ids)) != len(ids) or any(len(values) != len(ids) for values in given.values()):
         raise ValueError("statistics: an id comes twice, or columns differ in length")
-    path = run.statistics_file(model, task)
+    path = files.statistics_file
     with alone_in(path.parent):
-        merged = _merged(read_statistics(run, model, task), given)
+        merged = _merged(read_statistics(files), given)
         arrays = {name: column(values, _kind(values)) for name, values in merged.items()}
         kinds = [
             pa.field(name, array.type, nullable=name != DOC_ID) for name, array in arrays.items()
         ]
         table = Table("statistics", 1, pa.schema(kinds))
-        schema = table.with_metadata({**(metadata or {}), "model": model, "task": task})
+        schema = table.with_metadata({**(metadata or {}), **files.names})
         arrowfile.write_file(
             path, schema, [pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)]
         )
 
 
-def read_statistics(run: Run, model: str, task: str) -> dict[str, list[Any]]:
+def read_statistics(files: CellFiles) -> dict[str, list[Any]]:
     """Column name -> values, "doc_id" first; empty where none are stored.
 
     Fault where the file is not sound.
     """
-    path = run.statistics_file(model, task)
+    path = files.statistics_file
     try:
         batches, _ = arrowfile.read_file(path, STATISTICS)
     except FileNotFoundError:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from evalrun.store.arrow import arrowfile
 from evalrun.store.arrow.arrowfile import Table, lists
 from evalrun.store.arrow.columns import FLOAT, INT, TEXT
+from evalrun.store.cell.files import CellFiles
 from evalrun.store.disk import alone_in
-from evalrun.store.layout import Run
 from evalrun.types import State, Verdict
 
 ByScorer: TypeAlias = Mapping[str, Mapping[tuple[str, int], Verdict]]
@@ -38,7 +38,7 @@ VERDICTS = Table(
 
 
 def write_verdicts(
-    run: Run, model: str, task: str, rows: ByScorer, metadata: Mapping[str, str] | None = None
+    files: CellFiles, rows: ByScorer, metadata: Mapping[str, str] | None = None
 ) -> None:
     """Store the verdicts of the given scorers in place of their old ones; other scorers' verdicts
     stay.
@@ -46,25 +46,25 @@ def write_verdicts(
     Sorted by scorer, doc_id, index: equal verdicts give equal files. TaskFailure on OSError; Fault
     where the old file is not sound.
     """
-    path = run.verdicts_file(model, task)
+    path = files.verdicts_file
     with alone_in(path.parent):
-        merged = {**read_verdicts(run, model, task), **rows}
+        merged = {**read_verdicts(files), **rows}
         flat = [
             _row(*key, scorer, judged[key])
             for scorer, judged in sorted(merged.items())
             for key in sorted(judged)
         ]
         columns = list(zip(*flat, strict=True)) or [()] * len(VERDICTS.schema)
-        schema = VERDICTS.with_metadata({**(metadata or {}), "model": model, "task": task})
+        schema = VERDICTS.with_metadata({**(metadata or {}), **files.names})
         arrowfile.write_file(path, schema, [VERDICTS.batch(columns)])
 
 
-def read_verdicts(run: Run, model: str, task: str) -> dict[str, dict[tuple[str, int], Verdict]]:
+def read_verdicts(files: CellFiles) -> dict[str, dict[tuple[str, int], Verdict]]:
     """Scorer signature -> (doc_id, index) -> verdict; empty where none are stored.
 
     Fault: the file is not sound.
     """
-    path = run.verdicts_file(model, task)
+    path = files.verdicts_file
     try:
         batches, _ = arrowfile.read_file(path, VERDICTS)
     except FileNotFoundError:

@@ -26,8 +26,9 @@ from support.chat_servers import (
 )
 
 from evalrun.backends.openai.chat import OpenaiChatBackend
+from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.server import ApiKey, Server
-from evalrun.backends.openai.http.timeouts import Patrol, Pulse, Watch
+from evalrun.backends.openai.http.timeouts import AttemptTimer, ServerActivity, TimeoutWatcher
 from evalrun.errors import Fault
 from evalrun.types import Generate, Reply
 
@@ -68,8 +69,10 @@ def watched(
 
     async def block() -> None:
         loop = asyncio.get_running_loop()
-        watch = Watch(
-            Patrol(plan("http://h", total_timeout_s=total_s)), Pulse(), loop.time() + total_s
+        watch = AttemptTimer(
+            TimeoutWatcher(plan("http://h", total_timeout_s=total_s)),
+            ServerActivity(),
+            loop.time() + total_s,
         )
         task = asyncio.current_task()
         assert task is not None
@@ -113,7 +116,8 @@ def test_a_connection_that_is_never_taken() -> None:
             OpenaiChatBackend(plan(url, connect_timeout_s=0.3)).start()
         backend = OpenaiChatBackend(plan(url, connect_timeout_s=0.3, retries=1))
         # it was there when we began
-        backend._server, backend._key = Server(f"{url}/v1", "m"), ApiKey(None, "m")
+        server = Server(f"{url}/v1", "m")
+        backend._connection = Connection(backend.model, server, ApiKey(None, "m"))
         rows: list[Reply] = []
         backend.run([ask("1 + 1")], rows.append)
         assert time.monotonic() - begun < 30

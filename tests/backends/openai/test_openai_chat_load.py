@@ -14,7 +14,7 @@ from support.chat_servers import SSE_HEAD, ask, http, mock, plan, rows_of, scrip
 from evalrun import backends
 from evalrun.backends.openai.backend import Generation
 from evalrun.backends.openai.http.body import StreamReader
-from evalrun.backends.openai.http.concurrency import FIRST_LIMIT, Endpoint, Pool
+from evalrun.backends.openai.http.concurrency import FIRST_LIMIT, Endpoint, EndpointPool
 from evalrun.backends.openai.http.rate_limit import Rate
 from evalrun.errors import Stopped
 from evalrun.types import Generate, Reply
@@ -100,7 +100,7 @@ def test_a_server_that_is_not_full_does_not_grow() -> None:
 
 def test_places_are_handed_on_in_order_and_never_lost() -> None:
     async def main() -> tuple[list[int], int]:
-        pool = Pool([endpoint(most=2)])
+        pool = EndpointPool([endpoint(most=2)])
         order: list[int] = []
 
         async def work(i: int) -> None:
@@ -125,7 +125,7 @@ def test_places_are_handed_on_in_order_and_never_lost() -> None:
 
 def test_a_cancelled_waiter_passes_its_place_on() -> None:
     async def main() -> int:
-        pool = Pool([endpoint(most=1)])
+        pool = EndpointPool([endpoint(most=1)])
         first = await pool.take()
         waiters = [asyncio.create_task(pool.take()) for _ in range(2)]
         await asyncio.sleep(0)

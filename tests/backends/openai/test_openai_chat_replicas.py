@@ -13,6 +13,8 @@ import pytest
 from support.chat_servers import MODELS, RIGHT, SSE_HEAD, ask, http, mock, plan, rows_of, scripted
 
 from evalrun import backends
+from evalrun.backends.openai.chat import OpenaiChatBackend
+from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.server import ApiKey, Server, proxy_of
 from evalrun.errors import Fault, TaskFailure
 from evalrun.types import Reply
@@ -31,10 +33,9 @@ def nobody() -> str:
 
 def run(url: str, others: tuple[str, ...], n: int, **changes: Any) -> list[Reply]:
     """Rows of a run over servers that were all there when it began."""
-    backend = backends.create(plan(url, replicas=others, **changes))
+    backend = OpenaiChatBackend(plan(url, replicas=others, **changes))
     server = Server(f"{url}/v1", "mock-model", others=tuple(f"{other}/v1" for other in others))
-    backend._server = server  # type: ignore[attr-defined]
-    backend._key = ApiKey(None, "m")  # type: ignore[attr-defined]
+    backend._connection = Connection(backend.model, server, ApiKey(None, "m"))
     rows: list[Reply] = []
     backend.run([ask("7 + 5", indices=tuple(range(n)))], rows.append)
     return rows

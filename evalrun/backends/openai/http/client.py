@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from evalrun.backends.base import Sink, failed
 from evalrun.backends.openai.http.body import Reader
-from evalrun.backends.openai.http.concurrency import Endpoint, Pool
+from evalrun.backends.openai.http.concurrency import Endpoint, EndpointPool
+from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.event_loop import work_through
 from evalrun.backends.openai.http.rate_limit import Rate
 from evalrun.backends.openai.http.retry import (
@@ -25,17 +26,14 @@ from evalrun.backends.openai.http.retry import (
 )
 from evalrun.backends.openai.http.server import (
     LONGEST_ERROR_BYTES,
-    ApiKey,
-    Server,
     body_text,
-    new_session,
     problem_text,
     proxy_of,
     read_up_to,
 )
-from evalrun.backends.openai.http.timeouts import Patrol, Watch
+from evalrun.backends.openai.http.timeouts import AttemptTimer, TimeoutWatcher
 from evalrun.errors import TaskFailure, visible
-from evalrun.types import ModelPlan, Reply, Status
+from evalrun.types import Reply, Status
 
 if TYPE_CHECKING:
     import aiohttp
@@ -57,7 +55,7 @@ class Times:
         self.is_open = False
 
 
-class Call(Protocol):
+class ServerCall(Protocol):
     """One body to send, and the rows that its answer, or its failure, becomes."""
 
     @property
@@ -75,16 +73,21 @@ class Call(Protocol):
 
 
 async def send_all(
-    model: ModelPlan, server: Server, key: ApiKey, route: str, calls: Iterable[Call], sink: Sink
+    connection: Connection, route: str, calls: Iterable[ServerCall], sink: Sink
 ) -> None:
-    """Send every call to `route` ("chat/completions"), at most model.concurrency at once, taken
-    when one is free.
+    """Send every call, at most model.concurrency at once.
+
+    Args:
+        connection: to the server.
+        route: below its root, such as "chat/completions".
+        calls: each is taken when a place is free for it.
+        sink: gets the rows.
 
     TaskFailure after 20 equal refusals in a row: what was not sent stays missing.
     """
-    async with new_session(key, model.connect_timeout_s) as session:
-        client = Client(model, server, key, route, session, sink)
-        await work_through(calls, client.answer, model.concurrency)
+    async with connection.session() as session:
+        client = Client(connection, route, session, sink)
+        await work_through(calls, client.answer, connection.model.concurrency)
 
 
 class Client:
@@ -92,22 +95,19 @@ class Client:
 
     def __init__(
         self,
-        model: ModelPlan,
-        server: Server,
-        key: ApiKey,
+        connection: Connection,
         route: str,
         session: aiohttp.ClientSession,
         sink: Sink,
     ) -> None:
         from yarl import URL
 
-        urls = [f"{url}/{route}" for url in server.urls]
-        self.model = model
-        self.server = server
-        self.key = key
+        self.connection = connection
+        self.model = model = connection.model
+        urls = [f"{url}/{route}" for url in connection.server.urls]
         self.session = session
         self.sink = sink
-        self.pool = Pool(
+        self.pool = EndpointPool(
             [Endpoint(URL(url), model.concurrency, proxy_of(url, model.use_proxy)) for url in urls]
         )
         self.rate = (
@@ -115,10 +115,10 @@ class Client:
         )
         self.refusals = Refusals()
         self.loop = asyncio.get_running_loop()
-        self.patrol = Patrol(model)
+        self.timeouts = TimeoutWatcher(model)
         self.is_over = False
 
-    async def answer(self, call: Call) -> None:
+    async def answer(self, call: ServerCall) -> None:
         """Send a call until its answer is there or it failed for good, and hand its rows to the
         sink.
 
@@ -182,7 +182,7 @@ class Client:
 
     async def _attempt(
         self,
-        call: Call,
+        call: ServerCall,
         body: bytes,
         n_attempts: int,
         total_at: float,
@@ -193,24 +193,24 @@ class Client:
         import aiohttp
 
         reader = call.reader()
-        watch = Watch(self.patrol, endpoint.pulse, total_at)
+        timer = AttemptTimer(self.timeouts, endpoint.activity, total_at)
         try:
-            with watch:
+            with timer:
                 async with self.session.post(
                     endpoint.url, data=body, allow_redirects=False, proxy=endpoint.proxy
                 ) as response:
-                    watch.heard()
+                    timer.heard()
                     if response.status != 200:
                         raise await _refused(response)
                     times.is_open = True
-                    await self._read(response, reader, watch, times, endpoint)
+                    await self._read(response, reader, timer, times, endpoint)
         except AttemptFailed as fault:
             if times.is_open and fault.http_status is None:
                 fault.http_status = 200
             raise
         except TimeoutError as fault:  # a connect timeout of aiohttp is one too
             if not reader.is_complete():
-                raise self._timed_out(watch, times.is_open) from fault
+                raise self._timed_out(timer, times.is_open) from fault
         except (aiohttp.ClientError, OSError) as fault:
             if not reader.is_complete():
                 is_unreachable = isinstance(fault, aiohttp.ClientConnectorError)
@@ -221,14 +221,14 @@ class Client:
         self,
         response: aiohttp.ClientResponse,
         reader: Reader,
-        watch: Watch,
+        timer: AttemptTimer,
         times: Times,
         endpoint: Endpoint,
     ) -> None:
         content = response.content
         n_bytes = 0
         while chunk := await content.readany():
-            watch.heard()
+            timer.heard()
             n_bytes += len(chunk)
             if n_bytes > LONGEST_BODY_BYTES:
                 raise AttemptFailed(
@@ -237,8 +237,8 @@ class Client:
                     is_final=True,
                 )
             reader.feed(chunk)
-            if not watch.has_token and reader.has_token:
-                watch.has_token = True
+            if not timer.has_token and reader.has_token:
+                timer.has_token = True
                 times.first_s = time.time()
                 self._began(endpoint, times)
             if reader.is_done:
@@ -259,7 +259,12 @@ class Client:
         self.pool.wake()
 
     def _failures(
-        self, call: Call, fault: AttemptFailed, n_attempts: int, times: Times, wait: float | None
+        self,
+        call: ServerCall,
+        fault: AttemptFailed,
+        n_attempts: int,
+        times: Times,
+        wait: float | None,
     ) -> list[Reply]:
         message = fault.message
         if wait is not None and not fault.is_final and n_attempts <= self.model.retries:
@@ -267,7 +272,7 @@ class Client:
                 f" (not tried again: a wait of {wait:.0f} s would pass "
                 f"model.total_timeout_s={self.model.total_timeout_s:g})"
             )
-        message, ended_s = self.key.hidden(message), time.time()
+        message, ended_s = self.connection.key.hidden(message), time.time()
         rows = []
         for base in call.bases(n_attempts):
             base = replace(
@@ -276,8 +281,8 @@ class Client:
             rows.append(failed(base, fault.status, fault.error_type, message))
         return rows
 
-    def _timed_out(self, watch: Watch, is_open: bool) -> AttemptFailed:
-        name = watch.expired or "connect_timeout"
+    def _timed_out(self, timer: AttemptTimer, is_open: bool) -> AttemptFailed:
+        name = timer.expired or "connect_timeout"
         limit = getattr(self.model, f"{name}_s")
         says = {
             "connect_timeout": "no connection",
@@ -296,12 +301,12 @@ class Client:
 
     def _given_up(self, fault: AttemptFailed) -> TaskFailure:
         status = "" if fault.http_status is None else f" (HTTP {fault.http_status})"
-        message = self.key.hidden(visible(fault.message))
+        message = self.connection.key.hidden(visible(fault.message))
         text = f"{self.refusals.count} requests in a row failed in the same way{status}: {message}"
-        if fault.http_status == 404 and self.server.served:
+        if fault.http_status == 404 and self.connection.server.served:
             text += (
                 " The server lists: "
-                f"{', '.join(visible(name) for name in self.server.served[:20])}."
+                f"{', '.join(visible(name) for name in self.connection.server.served[:20])}."
             )
         return TaskFailure(f"{text} The remaining requests were not sent; --resume asks for them.")
 

@@ -9,17 +9,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evalrun.backends.openai.http.timeouts import Pulse
+from evalrun.backends.openai.http.timeouts import ServerActivity
 
 if TYPE_CHECKING:
     from yarl import URL
 
 FIRST_LIMIT = 32
-OPENING = (
-    # factor after a round of answers that began well, until the server says for the first time that
-    # it is busy
-    8
-)
+# factor after a round of answers that began well, until the server first says that it is busy
+OPENING = 8
 ROUNDS_TO_FULL = 16  # after that: rounds of answers from nothing to the bound
 BUSY = frozenset({429, 503})
 SLOW_FIRST_TOKEN_S = 2.0  # a typical wait for the first token below this never holds growth
@@ -40,13 +37,13 @@ class Endpoint:
         "_is_opening",
         "_n_well",
         "_typical_s",
+        "activity",
         "avoided_until",
         "in_flight",
         "limit",
         "most",
         "n_taken",
         "proxy",
-        "pulse",
         "url",
     )
 
@@ -58,7 +55,7 @@ class Endpoint:
         self.in_flight = 0
         self.n_taken = 0
         self.avoided_until = 0.0
-        self.pulse = Pulse()
+        self.activity = ServerActivity()
         self._avoided_s = AVOIDED_S
         self._halved_at = 0.0
         self._n_well = 0
@@ -108,7 +105,7 @@ class Endpoint:
         self._n_well = 0  # a whole round must begin well before it grows again
 
 
-class Pool:
+class EndpointPool:
     """The endpoints of one model.
 
     A request takes the one with the fewest in flight and gives it back.

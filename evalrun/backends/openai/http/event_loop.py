@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
+from evalrun.backends.cancelling import Cancellation
+
 T = TypeVar("T")
 
 
@@ -58,13 +60,18 @@ async def work_through(
         raise first
 
 
-def run_loop(main: Coroutine[Any, Any, T]) -> T:
+def run_loop(main: Coroutine[Any, Any, T], cancellation: Cancellation | None = None) -> T:
     """Run `main` in an event loop of its own.
+
+    Args:
+        main: what is run; cancelled and cleaned up before anything is raised.
+        cancellation: another thread's way to end it; then Cancelled is raised.
 
     What a Python signal handler raises (KeyboardInterrupt, Stopped) is kept, `main` is cancelled
     and cleaned up, and then it is raised; raised inside a callback of the loop it would be logged
     and lost. A second signal whose handler raises ends the loop where it stands.
     """
+    cancellation = cancellation or Cancellation()
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         caught: list[BaseException] = []
@@ -72,7 +79,11 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         async def guarded() -> T:
             task = asyncio.current_task()
             assert task is not None
-            with _signals_caught(loop, task, caught):
+
+            def wake() -> None:
+                loop.call_soon_threadsafe(task.cancel)
+
+            with _signals_caught(loop, task, caught), cancellation.waking(wake):
                 return await main
 
         try:
@@ -81,6 +92,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
             caught.append(carried.stop)
         except asyncio.CancelledError:
             if not caught:
+                cancellation.check()
                 raise
     if caught:
         raise caught[0]

@@ -1,4 +1,4 @@
-"""Questions to a server whose answers are no rows: probes, tokens.
+"""Calls whose answers are JSON objects and not rows: probes, tokens.
 
 Sent by the client with its limits and retries.
 """
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from evalrun.backends.openai.http.body import JsonReader, Reader
 from evalrun.backends.openai.http.client import Client, Times
+from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.event_loop import work_through
-from evalrun.backends.openai.http.server import VERSIONED, ApiKey, Server
-from evalrun.types import ModelPlan, Reply
+from evalrun.backends.openai.http.server import VERSIONED
+from evalrun.types import Reply
 
 if TYPE_CHECKING:
     import aiohttp
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class JsonCall:
     """One body to send; its answer goes to `answers` under its name."""
 
     name: str
@@ -45,49 +46,54 @@ class Question:
         return ()
 
     def bases(self, n_attempts: int) -> Iterable[Reply]:
-        """A row that carries the name of the question to where its failure is kept."""
+        """A row that carries the name of the call to where its failure is kept."""
         return (Reply(self.name, "question", 0, attempts=n_attempts),)
 
 
-class Asker:
-    """Asks questions at one route. is_root: the route lies at the server's root and not below
-    /v1.
+class JsonClient:
+    """Sends JSON objects to one route and brings the answers.
+
+    Args:
+        connection: to the server.
+        session: of the event loop at work.
+        route: where they are sent.
+        is_root: the route lies at the server's root and not below /v1.
     """
 
     def __init__(
         self,
-        model: ModelPlan,
-        server: Server,
-        key: ApiKey,
+        connection: Connection,
         session: aiohttp.ClientSession,
         route: str,
         is_root: bool = False,
     ) -> None:
         if is_root:
-            server = replace(
+            server = connection.server
+            root = replace(
                 server,
                 url=VERSIONED.sub("", server.url),
                 others=tuple(VERSIONED.sub("", url) for url in server.others),
             )
-        self._concurrency = model.concurrency
+            connection = replace(connection, server=root)
+        self._concurrency = connection.model.concurrency
         self._failures: dict[str, Reply] = {}
-        self._client = Client(model, server, key, route, session, self._fail)
+        self._client = Client(connection, route, session, self._fail)
 
     async def ask(
-        self, questions: Mapping[str, Mapping[str, Any]]
+        self, bodies: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, dict[str, Any] | Reply]:
-        """The answer to every question, or the failure row that says why there is none.
+        """The answer to every body, by name, or the failure row that says why there is none.
 
         TaskFailure after 20 equal refusals in a row.
         """
         self._failures.clear()
         found: dict[str, dict[str, Any]] = {}
-        calls = [Question(name, fields, found) for name, fields in questions.items()]
+        calls = [JsonCall(name, fields, found) for name, fields in bodies.items()]
         await work_through(calls, self._client.answer, self._concurrency)
-        return {name: found[name] if name in found else self._failures[name] for name in questions}
+        return {name: found[name] if name in found else self._failures[name] for name in bodies}
 
     async def ask_one(self, fields: Mapping[str, Any]) -> dict[str, Any] | Reply:
-        """The answer to one question, or its failure row."""
+        """The answer to one body, or its failure row."""
         return (await self.ask({"": fields}))[""]
 
     def _fail(self, row: Reply) -> None:

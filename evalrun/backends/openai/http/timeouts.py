@@ -10,7 +10,7 @@ from evalrun.types import ModelPlan
 LONGEST_ROUND_S = 1.0
 
 
-class Pulse:
+class ServerActivity:
     """When any stream of the server last brought bytes (the loop's clock)."""
 
     __slots__ = ("last",)
@@ -19,8 +19,8 @@ class Pulse:
         self.last = 0.0
 
 
-class Patrol:
-    """Looks at every open Watch again and again, and ends those whose limit has passed.
+class TimeoutWatcher:
+    """Looks at every open AttemptTimer again and again, and ends those whose limit has passed.
 
     A round takes a tenth of the shortest limit, at most a second, so a limit is kept to that much.
     """
@@ -30,31 +30,31 @@ class Patrol:
         self.first_token_s, self.idle_s = model.first_token_timeout_s, model.idle_timeout_s
         shortest = min(model.first_token_timeout_s, model.idle_timeout_s, model.total_timeout_s)
         self._round_s = min(LONGEST_ROUND_S, shortest / 10)
-        self._open: set[Watch] = set()
+        self._open: set[AttemptTimer] = set()
         self._is_walking = False
 
-    def add(self, watch: Watch) -> None:
-        """Begin to look after a watch."""
-        self._open.add(watch)
+    def add(self, timer: AttemptTimer) -> None:
+        """Begin to look after a timer."""
+        self._open.add(timer)
         if not self._is_walking:
             self._is_walking = True
             self.loop.call_later(self._round_s, self._walk)
 
-    def drop(self, watch: Watch) -> None:
+    def drop(self, timer: AttemptTimer) -> None:
         """No longer look after it."""
-        self._open.discard(watch)
+        self._open.discard(timer)
 
     def _walk(self) -> None:
         self._is_walking = bool(self._open)
         if not self._open:
             return
         now = self.loop.time()
-        for watch in [w for w in self._open if w.end()[0] <= now]:
-            watch.expire()
+        for timer in [t for t in self._open if t.end()[0] <= now]:
+            timer.expire()
         self.loop.call_later(self._round_s, self._walk)
 
 
-class Watch:
+class AttemptTimer:
     """Ends the block with TimeoutError when a limit passes; `expired` then names it.
 
     first_token: from the start of the attempt until the first text. idle: silence after the
@@ -64,23 +64,23 @@ class Watch:
     """
 
     __slots__ = (
+        "_activity",
         "_first_at",
         "_last",
         "_n_cancels",
-        "_patrol",
-        "_pulse",
         "_task",
         "_time",
         "_total_at",
+        "_watcher",
         "expired",
         "has_token",
     )
 
-    def __init__(self, patrol: Patrol, pulse: Pulse, total_at: float) -> None:
-        self._patrol = patrol
-        self._pulse = pulse
-        self._time = patrol.loop.time
-        self._first_at = self._time() + patrol.first_token_s
+    def __init__(self, watcher: TimeoutWatcher, activity: ServerActivity, total_at: float) -> None:
+        self._watcher = watcher
+        self._activity = activity
+        self._time = watcher.loop.time
+        self._first_at = self._time() + watcher.first_token_s
         self._total_at = total_at
         self._last: float | None = None
         self._task: asyncio.Task[object] | None = None
@@ -90,7 +90,7 @@ class Watch:
 
     def heard(self) -> None:
         """Bytes came (the headers count)."""
-        self._last = self._pulse.last = self._time()
+        self._last = self._activity.last = self._time()
 
     def end(self) -> tuple[float, str]:
         """The next moment at which a limit passes if nothing comes, and which limit."""
@@ -98,22 +98,22 @@ class Watch:
         if not self.has_token:
             ends.append((self._first_at, "first_token_timeout"))
         if self._last is not None:
-            last = self._last if self.has_token else max(self._last, self._pulse.last)
-            ends.append((last + self._patrol.idle_s, "idle_timeout"))
+            last = self._last if self.has_token else max(self._last, self._activity.last)
+            ends.append((last + self._watcher.idle_s, "idle_timeout"))
         return min(ends)
 
     def expire(self) -> None:
         """End the block now."""
-        self._patrol.drop(self)
+        self._watcher.drop(self)
         if self._task is not None:
             self.expired = self.end()[1]
             self._task.cancel()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> AttemptTimer:
         self._task = asyncio.current_task()
         assert self._task is not None
         self._n_cancels = self._task.cancelling()
-        self._patrol.add(self)
+        self._watcher.add(self)
         return self
 
     def __exit__(
@@ -122,7 +122,7 @@ class Watch:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._patrol.drop(self)
+        self._watcher.drop(self)
         task, self._task = self._task, None
         if self.expired is None or task is None:
             return

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from evalrun.backends.base import Sink
 from evalrun.backends.loglikelihood.spans import Board, Item, Score, Scored, Span
 from evalrun.backends.openai.http.body import JsonReader, Reader
-from evalrun.backends.openai.http.client import Call, Client, Times
+from evalrun.backends.openai.http.client import Client, ServerCall, Times
 from evalrun.backends.openai.http.event_loop import work_through
 from evalrun.backends.openai.scoring import responses as reading
 from evalrun.backends.openai.scoring.token_tree import (
@@ -161,7 +161,7 @@ class SpanCall:
         return self.desk.fail(self.spans, n_attempts)
 
 
-def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iterator[Call]:
+def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iterator[ServerCall]:
     """The calls that score a block.
 
     Args:
@@ -185,7 +185,9 @@ def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iter
                 )
 
 
-def _node_calls(base: Mapping[str, Any], desk: Desk, prefix: Prefix, node: Node) -> Iterator[Call]:
+def _node_calls(
+    base: Mapping[str, Any], desk: Desk, prefix: Prefix, node: Node
+) -> Iterator[ServerCall]:
     tokens = list(node)
     for begin in range(0, len(tokens), MOST_TOKEN_IDS):
         some = {token: node[token] for token in tokens[begin : begin + MOST_TOKEN_IDS]}
@@ -230,10 +232,10 @@ class OnceSink:
             raise
 
 
-async def send_block(client: Client, calls: Iterable[Call | Reply]) -> None:
+async def send_block(client: Client, calls: Iterable[ServerCall | Reply]) -> None:
     """Send the calls of a block; requests that could not be asked are rows already."""
 
-    async def work(job: Call | Reply) -> None:
+    async def work(job: ServerCall | Reply) -> None:
         if isinstance(job, Reply):
             client.sink(job)
         elif not isinstance(job, SpanCall) or job.desk.is_waiting(job.spans):

@@ -18,11 +18,10 @@ from evalrun.backends.base import Sink, failed
 from evalrun.backends.local import loading
 from evalrun.backends.local.prompts import Chat
 from evalrun.backends.loglikelihood.spans import Item, Score, Scored, Span
-from evalrun.backends.openai.http.client import Call, Client
-from evalrun.backends.openai.http.event_loop import run_loop
-from evalrun.backends.openai.http.json_calls import Asker
+from evalrun.backends.openai.http.client import Client, ServerCall
+from evalrun.backends.openai.http.connection import Connection
+from evalrun.backends.openai.http.json_calls import JsonClient
 from evalrun.backends.openai.http.retry import AttemptFailed
-from evalrun.backends.openai.http.server import ApiKey, Server, new_session
 from evalrun.backends.openai.scoring import responses as reading
 from evalrun.backends.openai.scoring.calls import (
     MOST_TOKEN_IDS,
@@ -34,7 +33,7 @@ from evalrun.backends.openai.scoring.calls import (
     send_block,
 )
 from evalrun.errors import Fault, visible
-from evalrun.types import Loglikelihood, Message, ModelPlan, Reply, Rolling, Status
+from evalrun.types import Loglikelihood, Message, Reply, Rolling, Status
 
 PROBE = (Message("user", "Which letter comes first?"),)
 WAY_OUT = (
@@ -45,13 +44,12 @@ WAY_OUT = (
 class ChatScorer:
     """Scores one-token choices at one server. extra: fields that the user adds to every body."""
 
-    def __init__(
-        self, model: ModelPlan, server: Server, key: ApiKey, extra: Mapping[str, Any]
-    ) -> None:
-        self._model = model
-        self._server = server
-        self._key = key
-        self._base = {**extra, "model": server.model}
+    def __init__(self, connection: Connection, extra: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._model = connection.model
+        self._server = connection.server
+        self._key = connection.key
+        self._base = {**extra, "model": connection.server.model}
         self._is_checked = False
         self._own: Chat | None = None
         self._tails: dict[str, tuple[int, ...]] = {}
@@ -65,7 +63,7 @@ class ChatScorer:
                 "it scores single tokens at most, and a metric of this run reads longer texts"
             )
         if not self._is_checked:
-            run_loop(self._probe())
+            self._connection.run(self._probe())
             self._is_checked = True
 
     def score(self, requests: Iterable[Scored], sink: Sink) -> None:
@@ -74,25 +72,25 @@ class ChatScorer:
         TaskFailure after 20 equal refusals in a row.
         """
         self.check()
-        run_loop(self._score(requests, OnceSink(sink)))
+        self._connection.run(self._score(requests, OnceSink(sink)))
 
     async def _score(self, requests: Iterable[Scored], sink: Sink) -> None:
-        async with new_session(self._key, self._model.connect_timeout_s) as session:
-            client = Client(self._model, self._server, self._key, "chat/completions", session, sink)
-            asker = Asker(self._model, self._server, self._key, session, "tokenize", is_root=True)
+        async with self._connection.session() as session:
+            client = Client(self._connection, "chat/completions", session, sink)
+            json_client = JsonClient(self._connection, session, "tokenize", is_root=True)
             for block in blocks_of(requests, self._model.concurrency):
                 continuations = dict.fromkeys(
                     r.continuation for r in block if isinstance(r, Loglikelihood)
                 )
                 for text in continuations:
-                    await self._learn(asker, text)
-                    await self._learn(asker, text.lstrip())
+                    await self._learn(json_client, text)
+                    await self._learn(json_client, text.lstrip())
                 await send_block(client, self._calls(block))
 
     async def _probe(self) -> None:
-        async with new_session(self._key, self._model.connect_timeout_s) as session:
-            tokens = Asker(self._model, self._server, self._key, session, "tokenize", is_root=True)
-            chat = Asker(self._model, self._server, self._key, session, "chat/completions")
+        async with self._connection.session() as session:
+            tokens = JsonClient(self._connection, session, "tokenize", is_root=True)
+            chat = JsonClient(self._connection, session, "chat/completions")
             ids: list[int] = []
             for text in ("A", "B"):
                 await self._learn(tokens, text)
@@ -123,7 +121,7 @@ class ChatScorer:
 
     # ---- tokens after the template's end ---------------------------------------------------------
 
-    async def _learn(self, asker: Asker, text: str) -> None:
+    async def _learn(self, json_client: JsonClient, text: str) -> None:
         """The tokens that `text` is where the answer begins: () for no text, or where the server
         does not tell.
 
@@ -138,7 +136,7 @@ class ChatScorer:
         elif self._model.tokenizer:
             self._tails[text] = self._local_tail(self._model.tokenizer, text)
         else:
-            self._tails[text] = await self._served_tail(asker, text)
+            self._tails[text] = await self._served_tail(json_client, text)
 
     def _local_tail(self, path: str, text: str) -> tuple[int, ...]:
         if self._own is None:
@@ -151,7 +149,7 @@ class ChatScorer:
         before = self._own.text(PROBE)
         return _tail(self._own.encode(before)[1], self._own.encode(before + text)[1]) or ()
 
-    async def _served_tail(self, asker: Asker, text: str) -> tuple[int, ...]:
+    async def _served_tail(self, json_client: JsonClient, text: str) -> tuple[int, ...]:
         base = {"model": self._server.model}
         if "chat_template_kwargs" in self._base:
             base["chat_template_kwargs"] = self._base["chat_template_kwargs"]
@@ -161,7 +159,7 @@ class ChatScorer:
             "add_generation_prompt": False,
             "continue_final_message": True,
         }
-        found = await asker.ask(
+        found = await json_client.ask(
             {
                 "before": {**base, "messages": messages, "add_generation_prompt": True},
                 "begun": {**base, **begun},
@@ -174,7 +172,7 @@ class ChatScorer:
 
     # ---- requests into calls ---------------------------------------------------------------------
 
-    def _calls(self, block: list[Scored]) -> Iterator[Call | Reply]:
+    def _calls(self, block: list[Scored]) -> Iterator[ServerCall | Reply]:
         for _, group in groupby(block, key=lambda r: (r.doc_id, getattr(r, "messages", None))):
             choices: list[Loglikelihood] = []
             for request in group:
@@ -184,7 +182,7 @@ class ChatScorer:
                     choices.append(request)
             yield from self._document(choices)
 
-    def _document(self, choices: list[Loglikelihood]) -> Iterator[Call | Reply]:
+    def _document(self, choices: list[Loglikelihood]) -> Iterator[ServerCall | Reply]:
         """The choices after one context by one request; equal ones are asked once."""
         is_whole = all(len(self._tails[choice.continuation]) == 1 for choice in choices)
         items: list[Item] = []

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from evalrun.backends.base import Sink
 from evalrun.backends.local import loading
 from evalrun.backends.loglikelihood.spans import Encoder, Item, Refused, Scored, Span
-from evalrun.backends.openai.http.client import Call, Client
-from evalrun.backends.openai.http.event_loop import run_loop
-from evalrun.backends.openai.http.json_calls import Asker
+from evalrun.backends.openai.http.client import Client, ServerCall
+from evalrun.backends.openai.http.connection import Connection
+from evalrun.backends.openai.http.json_calls import JsonClient
 from evalrun.backends.openai.http.retry import AttemptFailed
-from evalrun.backends.openai.http.server import VERSIONED, ApiKey, Server, new_session, proxy_of
+from evalrun.backends.openai.http.server import VERSIONED, proxy_of
 from evalrun.backends.openai.scoring import responses as reading
 from evalrun.backends.openai.scoring.calls import (
     OnceSink,
@@ -29,7 +29,7 @@ from evalrun.backends.openai.scoring.calls import (
 from evalrun.backends.openai.scoring.server_tokenizer import ServedTokenizer
 from evalrun.backends.openai.scoring.text_scorer import text_calls
 from evalrun.errors import Fault, visible
-from evalrun.types import ModelPlan, Reply
+from evalrun.types import Reply
 
 if TYPE_CHECKING:
     import aiohttp
@@ -51,13 +51,12 @@ class PromptScorer:
     sent. extra: fields that the user adds to every body.
     """
 
-    def __init__(
-        self, model: ModelPlan, server: Server, key: ApiKey, extra: Mapping[str, Any]
-    ) -> None:
-        self._model = model
-        self._server = server
-        self._key = key
-        self._base = {**extra, "model": server.model}
+    def __init__(self, connection: Connection, extra: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._model = connection.model
+        self._server = connection.server
+        self._key = connection.key
+        self._base = {**extra, "model": connection.server.model}
         self._way: Way | None = None
         self._own: Any = None
 
@@ -69,7 +68,7 @@ class PromptScorer:
         is_single_token changes nothing: whoever scores prompts scores single tokens too.
         """
         if self._way is None:
-            self._way = run_loop(self._find_way())
+            self._way = self._connection.run(self._find_way())
         return self._way
 
     def score(self, requests: Iterable[Scored], sink: Sink) -> None:
@@ -77,14 +76,14 @@ class PromptScorer:
 
         TaskFailure after 20 equal refusals in a row.
         """
-        run_loop(self._score(self.check(), requests, OnceSink(sink)))
+        self._connection.run(self._score(self.check(), requests, OnceSink(sink)))
 
     def _session(self) -> aiohttp.ClientSession:
-        return new_session(self._key, self._model.connect_timeout_s)
+        return self._connection.session()
 
     async def _score(self, way: Way, requests: Iterable[Scored], sink: Sink) -> None:
         async with self._session() as session:
-            client = Client(self._model, self._server, self._key, "completions", session, sink)
+            client = Client(self._connection, "completions", session, sink)
             encoder: Encoder | None = None
             tokenizer = None if way.kind == "text" else await self._tokenizer(session)
             if tokenizer is not None:
@@ -97,7 +96,7 @@ class PromptScorer:
                     made = await tokenizer.all_settled(encoder.ready, block)
                 else:
                     made = [encoder.ready(request) for request in block]
-                calls: list[Call | Reply] = [row for row in made if isinstance(row, Reply)]
+                calls: list[ServerCall | Reply] = [row for row in made if isinstance(row, Reply)]
                 calls += span_calls(
                     self._base, way, [item for item in made if isinstance(item, Item)]
                 )
@@ -128,8 +127,8 @@ class PromptScorer:
             _token_text(info.get(name)) if isinstance(info, dict) else None
             for name in ("bos_token", "eos_token")
         )
-        asker = Asker(self._model, self._server, self._key, session, "tokenize", is_root=True)
-        tokenizer = ServedTokenizer(asker, self._server.model, *names)
+        json_client = JsonClient(self._connection, session, "tokenize", is_root=True)
+        tokenizer = ServedTokenizer(json_client, self._server.model, *names)
         try:
             ids = await tokenizer.settled(lambda: tokenizer.encode(PROBE_TEXT))
         except Refused:
@@ -183,16 +182,16 @@ class PromptScorer:
     async def _find_way(self) -> Way:
         said: list[str] = []
         async with self._session() as session:
-            asker = Asker(self._model, self._server, self._key, session, "completions")
+            json_client = JsonClient(self._connection, session, "completions")
             tokenizer = await self._tokenizer(session)
             way = None
             if tokenizer is not None:
                 ids = tuple(tokenizer.encode(PROBE_TEXT))
-                way = await self._way_of_ids(asker, session, Span(ids, 1), said)
+                way = await self._way_of_ids(json_client, session, Span(ids, 1), said)
                 if way is None and self._model.tokenizer:
                     raise self._none(said, " of a prompt of token ids")
             if way is None:
-                way = await self._way_of_text(asker, said)
+                way = await self._way_of_text(json_client, said)
         if way is None:
             raise self._none(said, "")
         if way.kind == "text" and self._model.token_boundary == "separate":
@@ -205,23 +204,23 @@ class PromptScorer:
         return way
 
     async def _way_of_ids(
-        self, asker: Asker, session: aiohttp.ClientSession, span: Span, said: list[str]
+        self, json_client: JsonClient, session: aiohttp.ClientSession, span: Span, said: list[str]
     ) -> Way | None:
         for way in (Way("prompt_logprobs", 1), Way("echo", 0), Way("echo", 1)):
-            found = await asker.ask_one({**self._base, **way.fields(list(span.ids))})
+            found = await json_client.ask_one({**self._base, **way.fields(list(span.ids))})
             try:
                 way.read(_answer(found), span)
             except AttemptFailed as fault:
                 said.append(f"{_name(way)}: {fault.message}")
                 continue
-            has_token_ids = await self._has_token_ids(asker, span)
+            has_token_ids = await self._has_token_ids(json_client, span)
             block_size = await self._block_size(session) if has_token_ids else None
             return Way(way.kind, way.n_generated, has_token_ids, block_size)
         return None
 
-    async def _way_of_text(self, asker: Asker, said: list[str]) -> Way | None:
+    async def _way_of_text(self, json_client: JsonClient, said: list[str]) -> Way | None:
         for way in (Way("text", 0), Way("text", 1)):
-            found = await asker.ask_one({**self._base, **way.fields(PROBE_TEXT)})
+            found = await json_client.ask_one({**self._base, **way.fields(PROBE_TEXT)})
             try:
                 echo = reading.Echo.of(_answer(found), way.n_generated)
                 border = echo.border(PROBE_TEXT, PROBE_TEXT.removeprefix("The"))
@@ -234,12 +233,12 @@ class PromptScorer:
             return way
         return None
 
-    async def _has_token_ids(self, asker: Asker, span: Span) -> bool:
+    async def _has_token_ids(self, json_client: JsonClient, span: Span) -> bool:
         """Whether logprob_token_ids are obeyed: the last token of the probe, and one that does
         not follow.
         """
         ids = list(dict.fromkeys((span.ids[-1], span.ids[0])))
-        found = await asker.ask_one(
+        found = await json_client.ask_one(
             {**self._base, "prompt": list(span.ids[:-1]), **token_fields(ids)}
         )
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from evalrun.backends.loglikelihood.spans import Refused
-from evalrun.backends.openai.http.json_calls import Asker
+from evalrun.backends.openai.http.json_calls import JsonClient
 from evalrun.errors import TaskFailure
 from evalrun.types import Reply
 
@@ -43,9 +43,9 @@ class ServedTokenizer:
     chat_template = None
 
     def __init__(
-        self, asker: Asker, model: str, bos: str | None = None, eos: str | None = None
+        self, client: JsonClient, model: str, bos: str | None = None, eos: str | None = None
     ) -> None:
-        self._asker = asker
+        self._client = client
         self._model = model
         self._names = (bos, eos)
         self._tokens: dict[tuple[str, bool], tuple[int, ...] | Reply] = {}
@@ -128,7 +128,7 @@ class ServedTokenizer:
             name: {"model": self._model, "prompt": text, "add_special_tokens": is_full}
             for name, (text, is_full) in keys.items()
         }
-        for name, found in (await self._asker.ask(bodies)).items():
+        for name, found in (await self._client.ask(bodies)).items():
             if isinstance(found, Reply):
                 self._tokens[keys[name]] = found
                 continue

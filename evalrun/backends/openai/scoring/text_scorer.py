@@ -16,7 +16,7 @@ from typing import Any, assert_never
 from evalrun.backends.base import failed
 from evalrun.backends.loglikelihood.spans import Scored
 from evalrun.backends.openai.http.body import JsonReader, Reader
-from evalrun.backends.openai.http.client import Call, Times
+from evalrun.backends.openai.http.client import ServerCall, Times
 from evalrun.backends.openai.http.retry import AttemptFailed
 from evalrun.backends.openai.scoring.calls import Way
 from evalrun.backends.openai.scoring.responses import Echo
@@ -90,7 +90,7 @@ class TextCall:
 
 def text_calls(
     base: Mapping[str, Any], way: Way, requests: Iterable[Scored]
-) -> Iterator[Call | Reply]:
+) -> Iterator[ServerCall | Reply]:
     """The calls of a block, each distinct text once; a request that cannot be asked is its
     failure row.
     """

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from evalrun.errors import Fault
-from evalrun.tasks.csv_files import csv_rows, tsv_rows
-from evalrun.tasks.json_files import json_document, json_lines
+from evalrun.tasks.sources.csv_files import csv_rows, tsv_rows
+from evalrun.tasks.sources.json_files import json_document, json_lines
 
 BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from evalrun.errors import EvalrunError, Fault, TaskFailure, visible
-from evalrun.tasks.table_files import first_line
+from evalrun.tasks.sources.table_files import first_line
 from evalrun.types import DatasetPlan
 
 AWAY_S = 300.0  # how long a hub that could not be reached is not tried again

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from evalrun.errors import Fault, nearest, unknown, visible
-from evalrun.tasks.forms import COMPRESSED, FORMS, UNREADABLE, form_of
+from evalrun.tasks.sources.forms import COMPRESSED, FORMS, UNREADABLE, form_of
 from evalrun.types import DatasetPlan
 
 PACKAGE = "package:"
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 # datasets writes a hash behind the shard's number where it caches what a hub serves.
 _PART = re.compile(r"(?P<split>.+)-\d+-of-(?P<of>\d+)(?:-[0-9a-f]{8,40})?")
 _SAVED = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")

@@ -1,0 +1,1 @@
+"""Where rows come from: local files of every form, and the hub."""
