@@ -232,10 +232,12 @@ def test_coverage_in_short() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_coverage_of_independent_documents() -> None:
     assert missed(laws(), 2) == ([], 2250)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_coverage_of_clusters() -> None:
     assert missed(cluster_laws(), 3) == ([], 666)
