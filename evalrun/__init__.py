@@ -1,54 +1,44 @@
-"""evalrun: the evaluation runner for language models."""
+"""evalrun: the evaluation runner for language models.
+
+    run(...)        run one evaluation; a RunResult with its table and samples
+    plan(...)       what a run would do, without doing it
+    score(...)      the numbers of a metric over documents, without a run
+    results(RUN)    the table of a stored run, as a DataFrame
+    samples(RUN)    its answers with their verdicts, as a DataFrame
+    Fault           what all of them raise where something cannot be done as it was asked
+
+These names are the public API. Every module below evalrun is private: it may change with any
+version. Importing evalrun loads nothing but its version.
+"""
 
 from __future__ import annotations
 
 import importlib
-import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from evalrun.version import __version__
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from evalrun.api import RunResult, plan, results, run, samples, score
+    from evalrun.errors import Fault
 
-    from evalrun.metrics.base import Metric
-    from evalrun.stages.direct import Scores
+__all__ = ["Fault", "RunResult", "__version__", "plan", "results", "run", "samples", "score"]
 
-__all__ = ["__version__", "results", "score"]
-
-
-def results(run: str | os.PathLike[str] = "latest") -> pd.DataFrame:
-    """The results of a run as a tidy pandas DataFrame: one row per (dataset, metric, model), as in
-    its summary CSV.
-
-    Args:
-        run: a run's folder, its time stamp within outputs/, "latest", or the folder of a sweep (all
-            its jobs). Values in their own unit, unrounded.
-
-    Raises evalrun.errors.Fault where there is no such run, or nothing of it was scored yet.
-    """
-    # By name: everything imports this package for its version, and none of it may depend on the
-    # stages.
-    tables = importlib.import_module("evalrun.runs.tables")
-    return cast("pd.DataFrame", tables.results(os.fspath(run)))
+_HOMES = {
+    "Fault": "evalrun.errors",
+    **dict.fromkeys(("RunResult", "plan", "results", "run", "samples", "score"), "evalrun.api"),
+}
 
 
-def score(
-    metric: str | os.PathLike[str] | Metric,
-    docs: Sequence[Mapping[str, Any]] | Mapping[str, Any],
-    **params: Any,
-) -> Scores:
-    """The numbers of one metric over documents, without a run: a mapping output name -> Estimate.
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'evalrun' has no attribute {name!r}")
+    # Loaded at the first use, and by name: everything imports this package for its version, and
+    # none of it may depend on the stages.
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
 
-    Args:
-        metric: a name (`rouge1`, `pass@k`, `pass@k:k=2&n=5`), a Metric, or the path of your own .py
-            file.
-        docs: mappings with `golds` and `preds`, `choices`, `gold_index` and `logprobs`, `text` and
-            `logprobs`, counts `n` and `c`, ... (evalrun.interop.documents names all keys).
-        params: parameters of the metric. `.per_doc` of the result holds the values per document.
 
-    Raises evalrun.errors.Fault where the metric, a parameter or a document is not usable.
-    """
-    direct = importlib.import_module("evalrun.stages.direct")
-    return cast("Scores", direct.score(metric, docs, **params))
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

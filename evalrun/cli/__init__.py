@@ -48,7 +48,8 @@ def _evaluate(words: list[str]) -> int:
     """The words of an evaluation: read, then shown or run."""
     from evalrun.commands import COMMANDS
     from evalrun.planning.secrets import refuse_in_overrides
-    from evalrun.runs.arguments import SHOWN, read
+    from evalrun.runs.words.arguments import read
+    from evalrun.runs.words.flags import SHOWN
 
     refuse_in_overrides(words)
     arguments = read(words, tuple(COMMANDS))
@@ -56,9 +57,13 @@ def _evaluate(words: list[str]) -> int:
         from evalrun.cli.show import show
 
         return show(arguments)
-    from evalrun.runs.compose import run
+    if arguments.is_sweep:
+        from evalrun.runs import sweep
 
-    return run(arguments)
+        return sweep.run(arguments)
+    from evalrun.runs import jobs
+
+    return jobs.evaluate(arguments).code
 
 
 def console() -> None:

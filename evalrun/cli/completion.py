@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from evalrun.config import places
-from evalrun.runs.arguments import FLAGS, HYDRA_VALUE_FLAGS, MODES, VALUE_FLAGS
+from evalrun.runs.words.arguments import MODES
+from evalrun.runs.words.flags import FLAGS, HYDRA_VALUE_FLAGS, VALUE_FLAGS
 
 
 def completed(config_dir: str | None) -> bool:

@@ -5,12 +5,12 @@ completion.
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from evalrun.cli.completion import completed
 from evalrun.errors import Fault
-from evalrun.runs.arguments import Arguments
 from evalrun.runs.compose import call_hydra, checked
-from evalrun.runs.sweep import Jobs
+from evalrun.runs.words.arguments import Arguments
 
 
 def show(arguments: Arguments) -> int:
@@ -22,10 +22,15 @@ def show(arguments: Arguments) -> int:
             return 0
         # half a command line: nothing to offer, and no noise at the prompt
         with contextlib.suppress(Fault):
-            call_hydra(words, Jobs(arguments), arguments)
+            call_hydra(words, _no_job, arguments)
         return 0
     try:
-        call_hydra(words, Jobs(arguments), arguments)
+        call_hydra(words, _no_job, arguments)
     except SystemExit as end:
         return int(end.code or 0)
     return 0
+
+
+def _no_job(cfg: Any) -> None:
+    """Hydra calls no job for the flags with which it prints."""
+    raise AssertionError("a flag that prints has run a job")

@@ -39,18 +39,23 @@ def add_ons() -> tuple[Path, ...]:
 def sources(config_dir: str | None) -> list[Path]:
     """All folders that hold groups of configuration files, the user's last.
 
-    Fault where config_dir is none.
+    Fault where config_dir is not a folder.
     """
     found = [own("conf"), own("tasks_yaml"), *add_ons()]
     if config_dir is not None:
-        folder = Path(config_dir).expanduser()
-        if not folder.is_dir():
-            raise Fault(
-                f"--config-dir {config_dir} is not a folder. It should hold task/NAME.yaml, "
-                "model/NAME.yaml, ..."
-            )
-        found.append(folder.resolve())
+        found.append(user_folder(config_dir))
     return found
+
+
+def user_folder(config_dir: str) -> Path:
+    """The full path of the user's folder of configuration files. Fault where it is not a folder."""
+    folder = Path(config_dir).expanduser()
+    if not folder.is_dir():
+        raise Fault(
+            f"--config-dir {config_dir} is not a folder. It should hold task/NAME.yaml, "
+            "model/NAME.yaml, ..."
+        )
+    return folder.resolve()
 
 
 def names(group: str, config_dir: str | None = None) -> dict[str, Path]:

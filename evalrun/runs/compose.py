@@ -1,25 +1,23 @@
-"""From read arguments to Hydra, and from Hydra to jobs."""
+"""From read arguments to a composed configuration; what is wrong with them becomes a Fault."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 from evalrun.config import places, yaml_files
 from evalrun.config.keys import KeyKind, kind, unknown_key
 from evalrun.errors import Fault, unknown
-from evalrun.grammar import elements, quoted, split
+from evalrun.grammar import elements, split
 from evalrun.metrics import METRICS
-from evalrun.runs.arguments import GROUPS, Arguments
-from evalrun.runs.reopen import with_stored_settings
-from evalrun.runs.sweep import Jobs
+from evalrun.runs.words.arguments import GROUPS, Arguments
+from evalrun.runs.words.reopen import with_stored_settings
 
 DEFAULT_TASK = "demo_math"
+FULL_ERROR = "HYDRA_FULL_ERROR"
 
 
 def checked(arguments: Arguments) -> Arguments:
@@ -32,38 +30,22 @@ def checked(arguments: Arguments) -> Arguments:
     return arguments
 
 
-def run(arguments: Arguments) -> int:
-    """Compose and run every job of the command. Returns the exit code of all together."""
-    arguments = checked(arguments)
-    jobs = Jobs(arguments)
-    with _sweep_folder(arguments, jobs) as sweep:
-        try:
-            call_hydra([*arguments.hydra_flags, *sweep, *arguments.overrides], jobs, arguments)
-            return jobs.finish()
-        finally:
-            jobs.close()
+def compose(arguments: Arguments) -> Any:
+    """The composed configuration of a command that runs one job.
 
-
-@contextlib.contextmanager
-def _sweep_folder(arguments: Arguments, jobs: Jobs) -> Iterator[list[str]]:
-    """Hydra writes multirun.yaml into the sweep's folder: ours, or for a dry run one that is
-    thrown away.
+    Fault where it cannot be composed.
     """
-    if not arguments.is_sweep:
-        yield []
-        return
-    if arguments.value("dry_run") == "true":
-        folder = tempfile.mkdtemp(prefix="evalrun-dry-")
-        try:
-            yield [f"hydra.sweep.dir={quoted(folder)}"]
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return
-    yield [f"hydra.sweep.dir={quoted(str(jobs.claim_sweep()))}"]
+    from evalrun.config import composing
+
+    try:
+        return composing.composed_settings(arguments.overrides, arguments.config_dir)
+    except composing.ERRORS as error:
+        raise _fault(error, arguments) from error
 
 
-def call_hydra(words: list[str], jobs: Jobs, arguments: Arguments) -> None:
-    """Let Hydra compose `words` and call `jobs` once per job.
+def call_hydra(words: list[str], job: Callable[[Any], None], arguments: Arguments) -> None:
+    """Let hydra.main compose `words` and call `job` once for each job; for sweeps, and for what
+    Hydra prints.
 
     Its errors become a Fault of one paragraph.
     """
@@ -71,17 +53,21 @@ def call_hydra(words: list[str], jobs: Jobs, arguments: Arguments) -> None:
 
     from evalrun.config import composing
 
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    composing.register()
-    saved, sys.argv = sys.argv, ["evalrun", *words]
+    before, sys.argv = sys.argv, ["evalrun", *words]
+    full_error = os.environ.get(FULL_ERROR)
+    os.environ[FULL_ERROR] = "1"  # Hydra raises, and does not print and exit
+    conf = str(places.own("conf"))
     try:
-        hydra_main(version_base="1.3", config_path=str(places.own("conf")), config_name="config")(
-            jobs.run
-        )()
+        with composing.own_hydra():
+            hydra_main(version_base="1.3", config_path=conf, config_name="config")(job)()
     except composing.ERRORS as error:
         raise _fault(error, arguments) from error
     finally:
-        sys.argv = saved
+        sys.argv = before
+        if full_error is None:
+            del os.environ[FULL_ERROR]
+        else:
+            os.environ[FULL_ERROR] = full_error
 
 
 def _check_choices(arguments: Arguments) -> None:
@@ -102,6 +88,8 @@ def _check_choices(arguments: Arguments) -> None:
             for n in (elements(c, group)[0] if group in ("task", "metric") else [c])
         ]
         for name in names:
+            if name not in known and group == "metric" and name in METRICS.offered():
+                METRICS.key(name)  # says that the command must name it
             if name not in known:
                 raise unknown(
                     group,

@@ -1,4 +1,4 @@
-"""One job: from a composed configuration through the plan and its stages to records."""
+"""A job: from a composed configuration through the plan and its stages to records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from evalrun import backends
 from evalrun.backends import Engines
@@ -27,19 +27,17 @@ from evalrun.types import Pairs, Plan, Record
 if TYPE_CHECKING:
     from evalrun.deploy import Checked
 
-Outcome: TypeAlias = tuple[int, list[Record], Pairs]
-"""Exit code, records for the tables, the summary's settings."""
-
 
 @dataclass(frozen=True)
-class Context:
-    """What a job is given.
+class RunJob:
+    """What one evaluation is given.
 
     Attributes:
         config: the composed configuration.
         typed: the command's overrides in order.
         overrides: those of this job alone.
-        folder: its place in a sweep.
+        yaml: the configuration as it is saved beside the plan.
+        folder: its place in a sweep; None: a run folder is claimed.
         time: of its start.
         engines: the models that are warm, shared by the jobs of a command.
     """
@@ -63,11 +61,38 @@ class Context:
         return Path(self.config.output_dir)
 
 
-def ask(context: Context) -> Outcome:
+@dataclass(frozen=True)
+class JobResult:
+    """How a job ended.
+
+    Attributes:
+        plan: what was asked or scored, with its run folder where it has one.
+        states: of the cells: complete, incomplete, missing or failed.
+        records: for the tables; empty where nothing was scored.
+    """
+
+    plan: Plan
+    states: tuple[str, ...]
+    records: tuple[Record, ...] = ()
+
+    @property
+    def code(self) -> int:
+        """The exit code: 0 where every cell is complete, else 3."""
+        return 0 if all(state == "complete" for state in self.states) else 3
+
+    @property
+    def settings(self) -> Pairs:
+        """How the summary is shown."""
+        return self.plan.summary
+
+
+def ask(job: RunJob) -> JobResult:
     """--mode all and --mode infer: a new run, or with --resume the one that is there."""
-    config = context.config
-    is_resumed = config.resume or config.reuse is not None
-    plan, saved = _resumed(context) if is_resumed else _new(context)
+    config = job.config
+    plan, saved = _plans(job)
+    is_resumed = bool(plan.run_dir)
+    if is_resumed:
+        _say_resumed(job, plan)
     refuse_clashes([c.name for c in plan.cells], "task")
     checked, plan = deployed(plan)
     backends.check(plan.model)
@@ -80,50 +105,74 @@ def ask(context: Context) -> Outcome:
         if checked is None:
             # The engine loads before the folder is claimed, so that a model that does not exist
             # leaves no empty run.
-            infer.start(plan, prepared, context.engines)
-        _tell_unfinished(context, plan)
-        path = str(context.folder or Run.claim(context.output_dir).path)
+            infer.start(plan, prepared, job.engines)
+        _say_unfinished(job, plan)
+        path = str(job.folder or Run.claim(job.output_dir).path)
         plan, saved = replace(plan, run_dir=path), replace(saved, run_dir=path)
         say(f"run folder: {path}")
     run = Run(Path(plan.run_dir))
     with Keeper(run) as keeper:
-        _save(context, run, saved)
-        with _serving(checked, run, keeper, context.engines) as engines:
+        _save(job, run, saved)
+        with _serving(checked, run, keeper, job.engines) as engines:
             outcomes = infer.run(plan, prepared, engines, is_debug=config.debug, keeper=keeper)
-        return _finished(context, run, plan, outcomes, keeper)
+        return _finished(job, run, plan, outcomes, keeper)
 
 
 def _finished(
-    context: Context, run: Run, plan: Plan, outcomes: Sequence[infer.CellOutcome], keeper: Keeper
-) -> Outcome:
-    """Score what was asked, unless only asking was wanted, and say how the run ended."""
-    config = context.config
+    job: RunJob, run: Run, plan: Plan, outcomes: Sequence[infer.CellOutcome], keeper: Keeper
+) -> JobResult:
+    """Score what was asked, unless only asking was wanted, and record how the run ended."""
     keeper.enter(Phase.TESTING)
-    if config.mode is Mode.infer:
+    if job.config.mode is Mode.infer:
         for outcome in outcomes:
             print(outcome.line())
-        told: Outcome = (0 if all(o.is_whole for o in outcomes) else 3), [], plan.summary
+        result = JobResult(plan, tuple(_state(outcome) for outcome in outcomes))
     else:
         failures = [(o.task, o.failure) for o in outcomes if o.failure is not None]
-        told = _told(run, score.run(plan, failures, is_debug=config.debug), plan.summary)
-    if told[0] == 0:
+        result = _shown(run, plan, score.run(plan, failures, is_debug=job.config.debug))
+    if result.code == 0:
         keeper.enter(Phase.FINISHED)
     else:
-        unwell = [o.line() for o in outcomes if not o.is_whole]
-        unwell += [f"{r.task}: {r.reason or r.state}" for r in told[1] if r.state != "complete"]
-        keeper.enter(Phase.FAILED, unwell[0] if unwell else None)
-    return told
+        problems = [o.line() for o in outcomes if not o.is_whole]
+        problems += [
+            f"{r.task}: {r.reason or r.state}" for r in result.records if r.state != "complete"
+        ]
+        keeper.enter(Phase.FAILED, problems[0] if problems else None)
+    return result
 
 
-def planned(context: Context) -> Plan:
+def _state(outcome: infer.CellOutcome) -> str:
+    if outcome.is_whole:
+        return "complete"
+    return "incomplete" if outcome.failure is None else "failed"
+
+
+def plan_only(job: RunJob) -> Plan:
+    """The plan that the job would follow; nothing is loaded, asked or written."""
+    if job.config.mode in (Mode.eval, Mode.viz):
+        return _stored(job)[1]
+    return _plans(job)[0]
+
+
+def _plans(job: RunJob) -> tuple[Plan, Plan]:
+    """(the plan of the cells asked for now, the whole plan to save); with a run_dir where they go
+    on with a run.
+    """
+    if job.config.resume or job.config.reuse is not None:
+        return _resumed(job)
+    plan = replace(planned(job), overrides=job.overrides)
+    return plan, plan
+
+
+def planned(job: RunJob) -> Plan:
     """The plan of a new run."""
-    config = context.config
+    config = job.config
     if config.model.repo is None or config.num_return_sequences is not None:
-        return build(config, context.typed)
+        return build(config, job.typed)
     from evalrun import deploy
 
     with_default = deploy.default_samples(config)
-    plan = build(with_default, context.typed)
+    plan = build(with_default, job.typed)
     return plan if with_default is config else deploy.with_origin(plan)
 
 
@@ -157,13 +206,8 @@ def _serving(
         yield deployed_engines
 
 
-def _new(context: Context) -> tuple[Plan, Plan]:
-    plan = replace(planned(context), overrides=context.overrides)
-    return plan, plan
-
-
-def _tell_unfinished(context: Context, draft: Plan) -> None:
-    other = find.unfinished(draft, context.output_dir)
+def _say_unfinished(job: RunJob, draft: Plan) -> None:
+    other = find.unfinished(draft, job.output_dir)
     if other is not None:
         say(
             f"An unfinished run of the same address is there: {other.run.path}. --resume would go "
@@ -171,12 +215,12 @@ def _tell_unfinished(context: Context, draft: Plan) -> None:
         )
 
 
-def _resumed(context: Context) -> tuple[Plan, Plan]:
+def _resumed(job: RunJob) -> tuple[Plan, Plan]:
     """(the plan of the cells asked for now, the whole plan of the run to save)."""
-    config = context.config
-    draft = resume.address_draft(config, context.typed)
+    config = job.config
+    draft = resume.address_draft(config, job.typed)
     if config.reuse is not None:
-        stored = find.by_name(config.reuse, context.output_dir)
+        stored = find.by_name(config.reuse, job.output_dir)
         lines = resume.different(draft, stored.plan)
         if lines:
             raise Fault(
@@ -184,36 +228,41 @@ def _resumed(context: Context) -> tuple[Plan, Plan]:
                 f"{'; '.join(lines)}. Give its settings, or leave --reuse out to start a new run."
             )
     else:
-        stored = find.for_resume(draft, context.output_dir)
-    plan, whole = resume.resumed(config, context.typed, context.keys, stored.plan)
-    say(f"Resuming {stored.run.path}.")
+        stored = find.for_resume(draft, job.output_dir)
+    plan, whole = resume.resumed(config, job.typed, job.keys, stored.plan)
+    return replace(plan, run_dir=str(stored.run.path)), replace(whole, run_dir=str(stored.run.path))
+
+
+def _say_resumed(job: RunJob, plan: Plan) -> None:
+    say(f"Resuming {plan.run_dir}.")
     for cell in plan.cells:
-        if cell.limit is not None and not {"limit", f"tasks.{cell.task}.limit"} & {*context.keys}:
+        if cell.limit is not None and not {"limit", f"tasks.{cell.task}.limit"} & {*job.keys}:
             say(
                 f"Task {cell.name}: the first {cell.limit} documents, as stored. limit=null asks "
                 "for all."
             )
-    return replace(plan, run_dir=str(stored.run.path)), replace(whole, run_dir=str(stored.run.path))
 
 
-def _save(context: Context, run: Run, plan: Plan) -> None:
-    write_text_atomic(run.config_file(context.time, os.getpid()), context.yaml)
+def _save(job: RunJob, run: Run, plan: Plan) -> None:
+    write_text_atomic(run.config_file(job.time, os.getpid()), job.yaml)
     write_text_atomic(run.plan_file, to_json(replace(plan, run_dir="")))
 
 
-def evaluate(context: Context) -> Outcome:
+def evaluate(job: RunJob) -> JobResult:
     """--mode eval: score saved rows.
 
     The stored plan decides all about inference, the command line the metrics.
     """
-    stored, plan = _stored(context)
+    stored, plan, notes = _stored(job)
+    for note in notes:
+        say(note)
     score.check_packages(plan)
     say(f"Scoring {stored.run.path}.")
-    write_text_atomic(stored.run.config_file(context.time, os.getpid()), context.yaml)
-    told = _told(stored.run, score.run(plan, (), is_debug=context.config.debug), plan.summary)
-    if told[0] == 0:
+    write_text_atomic(stored.run.config_file(job.time, os.getpid()), job.yaml)
+    result = _shown(stored.run, plan, score.run(plan, (), is_debug=job.config.debug))
+    if result.code == 0:
         _settle(stored.run)
-    return told
+    return result
 
 
 def _settle(run: Run) -> None:
@@ -225,32 +274,34 @@ def _settle(run: Run) -> None:
         state.write(run, replace(now, phase=Phase.FINISHED, reason=None, updated_s=time.time()))
 
 
-def view(context: Context) -> Outcome:
+def view(job: RunJob) -> JobResult:
     """--mode viz: the summary of the stored results again."""
-    stored, plan = _stored(context)
-    records = summarize.stored_records(stored.run, plan)
-    return _told(stored.run, records, plan.summary)
+    stored, plan, notes = _stored(job)
+    for note in notes:
+        say(note)
+    return _shown(stored.run, plan, summarize.stored_records(stored.run, plan))
 
 
-def _stored(context: Context) -> tuple[Stored, Plan]:
-    """The run that is meant and the plan over it.
+def _stored(job: RunJob) -> tuple[Stored, Plan, list[str]]:
+    """The run that is meant, the plan over it, and notes for the user.
 
-    One found by its address must be of the same data.
+    A run that is found by its address must hold the same data.
     """
-    config, typed, keys = context.config, context.typed, context.keys
+    config, typed, keys = job.config, job.typed, job.keys
+    notes: list[str] = []
     if config.reuse:
-        stored = find.by_name(config.reuse, context.output_dir)
+        stored = find.by_name(config.reuse, job.output_dir)
         plan = resume.reused(config, typed, keys, stored)
     else:
         draft = resume.address_draft(config, typed)
-        stored = find.for_eval(draft, context.output_dir)
-        for note in find.check_data(draft, stored):
-            say(note)
+        stored = find.for_eval(draft, job.output_dir)
+        notes = find.check_data(draft, stored)
         plan = resume.for_eval(config, typed, keys, stored)
     own_metrics.check_stored(plan)
-    return stored, replace(plan, run_dir=str(stored.run.path))
+    return stored, replace(plan, run_dir=str(stored.run.path)), notes
 
 
-def _told(run: Run, records: Sequence[Record], settings: Pairs) -> Outcome:
-    summarize.run(run, records, dict(settings))
-    return (0 if all(r.state == "complete" for r in records) else 3), list(records), settings
+def _shown(run: Run, plan: Plan, records: Sequence[Record]) -> JobResult:
+    """Write the summary and print the table."""
+    summarize.run(run, records, dict(plan.summary))
+    return JobResult(plan, tuple(r.state for r in records), tuple(records))

@@ -5,12 +5,13 @@ Sends nothing, writes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from evalrun import backends
 from evalrun.config import Mode
 from evalrun.errors import EvalrunError, visible
-from evalrun.runs.execute import Context, Outcome, deployed, planned
+from evalrun.runs.execute import JobResult, RunJob, deployed, planned
 from evalrun.stages import infer, score
 from evalrun.tasks import cell_requests
 from evalrun.types import Cell, Generate, Kind, Loglikelihood, MetricPlan, Plan, Request, Rolling
@@ -18,11 +19,11 @@ from evalrun.types import Cell, Generate, Kind, Loglikelihood, MetricPlan, Plan,
 MOST_SHOWN = 1000  # characters of a continuation
 
 
-def run(context: Context) -> Outcome:
+def run(job: RunJob) -> JobResult:
     """Print what the same command without --dry-run would ask."""
-    checked, plan = deployed(planned(context))
+    checked, plan = deployed(planned(job))
     backends.check(plan.model)
-    if context.config.mode is not Mode.infer:
+    if job.config.mode is not Mode.infer:
         score.check_packages(plan)
     prepared = infer.prepare(plan)
     total = sum(len(item.keys()) for item in prepared)
@@ -36,19 +37,21 @@ def run(context: Context) -> Outcome:
         print(_cell_text(item.cell, len(item.docs), item.failure, plan.model.backend))
     print(f"\nrequests: {total} answers in all. Nothing was sent or written.")
     first = next((item for item in prepared if item.docs), None)
-    if first is not None:
-        doc = first.docs[0]
-        for request in infer.requests_of(first, cell_requests.keys_of(first.cell, doc)):
-            if request.keys()[0][2] == 0:
-                print(_request_text(plan, first.cell, request))
-            elif isinstance(request, Loglikelihood) and request.is_conditioned:
-                has_own = first.cell.prompt.context is not None
-                print(
-                    _request_text(plan, first.cell, request)
-                    if has_own
-                    else _continuation_text(request)
-                )
-    return (3 if any(item.failure for item in prepared) else 0), [], plan.summary
+    for text in _first_requests(plan, first) if first is not None else ():
+        print(text)
+    return JobResult(plan, tuple("failed" if p.failure else "complete" for p in prepared))
+
+
+def _first_requests(plan: Plan, item: infer.Prepared) -> Iterator[str]:
+    """The requests of the first document: one of each kind, and every further choice."""
+    doc, has_own = item.docs[0], item.cell.prompt.context is not None
+    for request in infer.requests_of(item, cell_requests.keys_of(item.cell, doc)):
+        if request.keys()[0][2] == 0:
+            yield _request_text(plan, item.cell, request)
+        elif isinstance(request, Loglikelihood) and request.is_conditioned:
+            # A context of its own for each choice is shown with it.
+            text = _request_text(plan, item.cell, request) if has_own else None
+            yield text or _continuation_text(request)
 
 
 def _cell_text(cell: Cell, n_docs: int, failure: str | None, backend: str) -> str:

@@ -1,27 +1,41 @@
-"""The jobs of one command: one, or the many of a sweep.
-
-Each composes into a plan and goes through its stages.
-"""
+"""A sweep: the many jobs of one command, each with its own choices, and their joint summary."""
 
 from __future__ import annotations
 
-import datetime as dt
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evalrun.backends import Engines, register_entry_point
-from evalrun.config import Mode, RunConfig, places
-from evalrun.config.composing import to_run_config, to_yaml, unresolved
-from evalrun.errors import Fault
-from evalrun.planning import own_metrics, secrets
-from evalrun.runs.arguments import Arguments
+from evalrun.backends import Engines
+from evalrun.grammar import quoted
 from evalrun.runs.border import shielded
+from evalrun.runs.compose import call_hydra, checked
+from evalrun.runs.jobs import job_of, run_job
+from evalrun.runs.words.arguments import Arguments
+from evalrun.stages import summarize
+from evalrun.store.layout import Run
 from evalrun.types import Record
 
 STOP_CODES = (130, 143)
 
 
-class Jobs:
+def run(arguments: Arguments) -> int:
+    """Compose and run every job of the command. Returns the exit code of all together."""
+    arguments = checked(arguments)
+    sweep = Sweep(arguments)
+    with sweep.place() as words:
+        try:
+            words = [*arguments.hydra_flags, *words, *arguments.overrides]
+            call_hydra(words, sweep.run_one, arguments)
+            return sweep.finish()
+        finally:
+            sweep.close()
+
+
+class Sweep:
     """Runs each composed job and remembers how it ended, for the exit code and the joint
     summary.
     """
@@ -30,124 +44,70 @@ class Jobs:
         self.arguments = arguments
         self.codes: list[int] = []
         self.records: list[Record] = []
-        self.sweep: Path | None = None
+        self.folder: Path | None = None
         self.engines = Engines()
         self._settings: Any = ()
         self._made_output_dir = False
 
-    def claim_sweep(self) -> Path:
-        """The folder of a sweep: its jobs and its joint summary."""
-        from evalrun.store.layout import Run
-
+    @contextlib.contextmanager
+    def place(self) -> Iterator[list[str]]:
+        """The words that tell Hydra where its multirun.yaml goes: into the sweep's folder, or for
+        a dry run into one that is thrown away.
+        """
+        if self.arguments.value("dry_run") == "true":
+            folder = tempfile.mkdtemp(prefix="evalrun-dry-")
+            try:
+                yield [f"hydra.sweep.dir={quoted(folder)}"]
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
         output_dir = Path(self.arguments.value("output_dir") or "outputs")
         self._made_output_dir = not output_dir.exists()
-        self.sweep = Run.claim(output_dir).path.resolve()
-        return self.sweep
+        self.folder = Run.claim(output_dir).path.resolve()
+        yield [f"hydra.sweep.dir={quoted(str(self.folder))}"]
 
-    def run(self, cfg: Any) -> None:
+    def run_one(self, cfg: Any) -> None:
         """One job, called by Hydra. Never raises: an error would end the sweep's other jobs."""
         if any(code in STOP_CODES for code in self.codes):
             return
         self.codes.append(shielded(lambda: self._one(cfg), self.arguments.value("debug") == "true"))
 
     def _one(self, cfg: Any) -> int:
-        from evalrun.runs import execute
-
-        secrets.refuse_environment(unresolved(cfg))
-        config = to_run_config(cfg)
-        secrets.refuse_in_config(config)
-        own_metrics.load_all(config, self.arguments.overrides, self._task_folders(config))
-        if self._is_model_named():
-            register_entry_point(config.model.backend)
-        context = execute.Context(
-            config=config,
-            typed=tuple(self.arguments.overrides),
-            overrides=self._job_overrides(),
-            yaml=to_yaml(cfg),
-            folder=self._job_folder(),
-            time=f"{dt.datetime.now().astimezone():%Y%m%d_%H%M%S}",
-            engines=self.engines,
-        )
-        code, records, settings = _stages(config)(context)
-        self.records += records
-        self._settings = settings
-        return int(code)
-
-    def _task_folders(self, config: RunConfig) -> dict[str, Path]:
-        """Task -> folder of its file, for the tasks that name files of their own."""
-        if not any(task.metric_files for task in config.tasks.values()):
-            return {}
-        return {
-            name: path.parent
-            for name, path in places.names("task", self.arguments.config_dir).items()
-        }
-
-    def _is_model_named(self) -> bool:
-        """Whether the command, or a file of the user, names the model. With --reuse it may come
-        from the stored run, and a stored run alone never makes us import a package.
-        """
-        reuse = self.arguments.value("reuse")
-        return reuse in (None, "null") or bool({"model", "model.backend"} & {*self.arguments.given})
-
-    def _job_overrides(self) -> tuple[str, ...]:
-        """What the command says for this job: in a sweep, with its own choices."""
-        if self.sweep is None:
-            return tuple(self.arguments.overrides)
         from hydra.core.hydra_config import HydraConfig
 
-        return tuple(HydraConfig.get().overrides.task)
-
-    def _job_folder(self) -> Path | None:
-        if self.sweep is None:
-            return None
-        from hydra.core.hydra_config import HydraConfig
-
-        return self.sweep / str(HydraConfig.get().job.num)
+        job = HydraConfig.get()
+        folder = None if self.folder is None else self.folder / str(job.job.num)
+        choices = tuple(self.arguments.overrides if folder is None else job.overrides.task)
+        result = run_job(job_of(cfg, self.arguments, self.engines, folder, choices))
+        self.records += result.records
+        self._settings = result.settings
+        return result.code
 
     def close(self) -> None:
         """Free what the jobs left warm, and the folder of a sweep in which no job began."""
         self.engines.close()
-        self._drop_empty_sweep()
+        self._drop_empty()
 
     def finish(self) -> int:
-        """Write the joint summary of a sweep; the exit code of all jobs together."""
-        if self.sweep is not None and self.records:
-            from evalrun.stages import summarize
-
-            summarize.joint(self.sweep, self.records, dict(self._settings))
+        """Write the joint summary; the exit code of all jobs together."""
+        if self.folder is not None and self.records:
+            summarize.joint(self.folder, self.records, dict(self._settings))
         return exit_code(self.codes)
 
-    def _drop_empty_sweep(self) -> None:
+    def _drop_empty(self) -> None:
         """Take away the folder of a sweep in which no job began: nothing is written where
         nothing could be asked.
         """
-        if self.sweep is None:
+        if self.folder is None:
             return
-        files = list(self.sweep.iterdir())
+        files = list(self.folder.iterdir())
         if all(file.name == "multirun.yaml" for file in files):
             for file in files:
                 file.unlink()
-            self.sweep.rmdir()
-            if self._made_output_dir and not any(self.sweep.parent.iterdir()):
-                self.sweep.parent.rmdir()
-            self.sweep = None
-
-
-def _stages(config: RunConfig) -> Any:
-    from evalrun.runs import execute, preview
-
-    if config.dry_run:
-        if config.mode not in (Mode.all, Mode.infer):
-            raise Fault(
-                f"--dry-run shows what would be asked; --mode {config.mode.value} asks nothing."
-            )
-        return preview.run
-    return {
-        Mode.all: execute.ask,
-        Mode.infer: execute.ask,
-        Mode.eval: execute.evaluate,
-        Mode.viz: execute.view,
-    }[config.mode]
+            self.folder.rmdir()
+            if self._made_output_dir and not any(self.folder.parent.iterdir()):
+                self.folder.parent.rmdir()
+            self.folder = None
 
 
 def exit_code(codes: list[int]) -> int:

@@ -187,7 +187,7 @@ def test_help_version_and_no_words(evalrun: Evalrun) -> None:
 
 def test_every_flag_of_the_help_is_read() -> None:
     from evalrun.cli.help import HELP
-    from evalrun.runs.arguments import FLAGS
+    from evalrun.runs.words.flags import FLAGS
 
     shown = {
         word.strip(",")

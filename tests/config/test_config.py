@@ -19,7 +19,7 @@ from evalrun.errors import Fault
 from evalrun.metrics import parameter_defaults
 from evalrun.planning import build
 from evalrun.planning.plan_builder import metric_requests
-from evalrun.runs.arguments import read
+from evalrun.runs.words.arguments import read
 
 
 @pytest.mark.parametrize(

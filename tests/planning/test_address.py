@@ -16,7 +16,7 @@ from evalrun.config.composing import composed, to_run_config
 from evalrun.config.schema import DatasetConfig, FewshotConfig, PromptConfig, SamplingConfig
 from evalrun.planning import build
 from evalrun.planning.address import ask_id, asked_of, differing, task_version
-from evalrun.runs.arguments import read
+from evalrun.runs.words.arguments import read
 from evalrun.tasks.sources.forms import COMPRESSED, FORMS, TEXT_FORMS
 
 ADDRESS = "a437a4a5333b9ad6"

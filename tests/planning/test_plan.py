@@ -16,7 +16,7 @@ from evalrun.errors import Fault
 from evalrun.metrics import METRICS
 from evalrun.planning import build, from_json, to_json
 from evalrun.planning.samples import warm
-from evalrun.runs.arguments import read
+from evalrun.runs.words.arguments import read
 from evalrun.types import Cell, Kind, Plan
 
 

@@ -15,7 +15,7 @@ from evalrun import grammar
 from evalrun.commands import COMMANDS
 from evalrun.config.composing import composed
 from evalrun.errors import Fault
-from evalrun.runs.arguments import read
+from evalrun.runs.words.arguments import read
 
 REWRITTEN: list[tuple[list[str], list[str]]] = [
     ([], []),

@@ -10,7 +10,7 @@ from support.workspace import ROOT
 
 from evalrun.config.composing import composed
 from evalrun.planning import build
-from evalrun.runs.arguments import read
+from evalrun.runs.words.arguments import read
 from evalrun.tasks.docs import make_docs
 from evalrun.tasks.prompt import asked
 from evalrun.tasks.rows import Rows

@@ -20,7 +20,7 @@ from support.workspace import ROOT
 from evalrun.config.composing import composed
 from evalrun.errors import Fault
 from evalrun.planning import build
-from evalrun.runs.arguments import read
+from evalrun.runs.words.arguments import read
 from evalrun.tasks import cell_requests, fewshot, prompt, rows, template_checks
 from evalrun.tasks.docs import make_docs
 from evalrun.types import (

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from evalrun.store.arrow import arrowfile
-from evalrun.store.arrow.arrowfile import Table, lists
+from evalrun.store.arrow.arrowfile import ArrowTable, lists
 from evalrun.store.arrow.columns import FLOAT, INT, TEXT
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.disk import alone_in
@@ -17,7 +17,7 @@ from evalrun.types import State, Verdict
 ByScorer: TypeAlias = Mapping[str, Mapping[tuple[str, int], Verdict]]
 """Scorer signature -> (doc_id, index) -> verdict."""
 
-VERDICTS = Table(
+VERDICTS = ArrowTable(
     "verdicts",
     1,
     pa.schema(
@@ -80,6 +80,18 @@ def read_verdicts(files: CellFiles) -> dict[str, dict[tuple[str, int], Verdict]]
         verdict = Verdict(value, extracted, span, rule, states[state], note)
         found.setdefault(scorer, {})[doc_id, index] = verdict
     return found
+
+
+def verdict_columns(files: CellFiles) -> dict[str, list[Any]]:
+    """Column name -> values of all stored rows; empty where none are stored.
+
+    Fault: the file is not sound.
+    """
+    try:
+        batches, _ = arrowfile.read_file(files.verdicts_file, VERDICTS)
+    except FileNotFoundError:
+        return {}
+    return {name: lists(batches, name) for name in VERDICTS.schema.names}
 
 
 def _row(doc_id: str, index: int, scorer: str, verdict: Verdict) -> tuple[Any, ...]:

@@ -61,7 +61,7 @@ async def work_through(
 
 
 def run_loop(main: Coroutine[Any, Any, T], cancellation: Cancellation | None = None) -> T:
-    """Run `main` in an event loop of its own.
+    """Run `main` in an event loop of its own, also where this thread runs one already (a notebook).
 
     Args:
         main: what is run; cancelled and cleaned up before anything is raised.
@@ -72,7 +72,7 @@ def run_loop(main: Coroutine[Any, Any, T], cancellation: Cancellation | None = N
     and lost. A second signal whose handler raises ends the loop where it stands.
     """
     cancellation = cancellation or Cancellation()
-    with asyncio.Runner() as runner:
+    with _no_loop_running(), asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         loop = runner.get_loop()
         caught: list[BaseException] = []
 
@@ -97,6 +97,22 @@ def run_loop(main: Coroutine[Any, Any, T], cancellation: Cancellation | None = N
     if caught:
         raise caught[0]
     return result
+
+
+@contextmanager
+def _no_loop_running() -> Iterator[None]:
+    """Within the block this thread counts as one without a running loop.
+
+    asyncio refuses a loop inside another one, since the outer one stands still meanwhile. That is
+    what a call in a notebook's cell does anyway; and only in this thread do Ctrl-C and signals
+    reach the requests.
+    """
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(outer)
 
 
 @contextmanager

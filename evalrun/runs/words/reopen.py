@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evalrun import grammar
 from evalrun.console import say
-from evalrun.grammar import elements
-from evalrun.runs.arguments import Arguments, load_own_metrics
+from evalrun.runs.words.arguments import Arguments, load_own_metrics
 
 OF_ONE_START = {"mode", "reuse", "resume", "dry_run", "debug", "output_dir"}
 EXTENT = {"limit", "num_return_sequences"}  # the stored plan knows them as the run has grown since
@@ -57,7 +57,7 @@ def _is_kept(key: str, arguments: Arguments) -> bool:
 def _asked(arguments: Arguments, name: str) -> list[str]:
     """The tasks that the command names; where it names none, or a suite, any."""
     task = arguments.value("task")
-    return [name] if task is None else elements(task, "task")[0]
+    return [name] if task is None else grammar.elements(task, "task")[0]
 
 
 def _key(override: str) -> str:

@@ -1,4 +1,4 @@
-"""sys.argv -> what Hydra may see. Flags become overrides; task and metric strings are taken apart.
+"""Words -> what Hydra may see. Flags become overrides; task and metric strings are taken apart.
 
 Hydra's own grammar knows neither `gsm8k@k=2&n=8` nor `pass@k:k=10&n=16`, takes 1.10 for the number
 1.1, and wants its flags first. So the command line is read here, and Hydra gets plain, quoted
@@ -13,30 +13,12 @@ from dataclasses import dataclass, field
 from evalrun import grammar
 from evalrun.config.keys import PEERS, KeyKind, kind, unknown_key
 from evalrun.errors import Fault, nearest, unknown, visible
-from evalrun.metrics import METRICS
-from evalrun.metrics.create import parameter_names
-from evalrun.metrics.naming import parse_metric
-from evalrun.metrics.task_strings import TaskString, parse_task
+from evalrun.metrics import foreign
+from evalrun.runs.words.choices import ambiguous, metric_overrides, subsets_of, task_overrides
+from evalrun.runs.words.flags import SHOWN, ReadFlag, read_flag
 
-VALUE_FLAGS = {"--mode": "mode", "-M": "mode", "--reuse": "reuse", "--limit": "limit"}
-SWITCHES = {"--resume": "resume", "--dry-run": "dry_run", "--debug": "debug"}
-HYDRA_SWITCHES = ("-m", "--multirun", "--resolve", "--hydra-help", "--shell-completion", "-sc")
-HYDRA_VALUE_FLAGS = {
-    "--config-dir": None,
-    "-cd": None,
-    "--cfg": ("job", "hydra", "all"),
-    "-c": ("job", "hydra", "all"),
-    "--package": None,
-    "-p": None,
-    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
-    "-i": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
-}
-OTHER_FLAGS = ("--help", "-h", "--version")
-FLAGS = (*VALUE_FLAGS, *SWITCHES, *HYDRA_SWITCHES, *HYDRA_VALUE_FLAGS, *OTHER_FLAGS)
 MODES = ("all", "infer", "eval", "viz")
 GROUPS = ("model", "task", "suite", "metric", "judge", "summary")
-SHOWN = {"--cfg", "-c", "--info", "-i", "--hydra-help", "--shell-completion", "-sc"}
-"""Flags with which Hydra prints something and runs nothing."""
 
 
 @dataclass
@@ -51,11 +33,16 @@ class Arguments:
 
     overrides: list[str] = field(default_factory=list)
     hydra_flags: list[str] = field(default_factory=list)
-    flags: dict[str, str] = field(default_factory=dict)
     is_sweep: bool = False
     config_dir: str | None = None
     subsets: list[tuple[str, str]] = field(default_factory=list)
     stored: list[str] = field(default_factory=list)
+
+    def add(self, flag: ReadFlag) -> None:
+        """Take what a flag means beside settings."""
+        self.hydra_flags += flag.hydra
+        self.is_sweep = self.is_sweep or flag.is_sweep
+        self.config_dir = self.config_dir if flag.config_dir is None else flag.config_dir
 
     @property
     def given(self) -> list[str]:
@@ -97,15 +84,18 @@ def read(argv: Sequence[str], commands: Sequence[str] = ()) -> Arguments:
                 "a file."
             )
         if word.startswith("-"):
-            _read_flag(word, rest, arguments, raw)
+            flag = read_flag(word, rest)
+            raw += [flag.setting] if flag.setting is not None else []
+            arguments.add(flag)
         elif "=" in word.lstrip("+~=") and word.lstrip("+~")[:1] != "=":
             raw.append(word)
         else:
             raise _stray(word, commands)
     load_own_metrics(raw)
+    _load_offered_metrics(raw)
     for override in _last_wins(raw):
         if override.startswith("task=") and not arguments.is_sweep:
-            arguments.subsets = _subsets(override.removeprefix("task="))
+            arguments.subsets = subsets_of(override.removeprefix("task="))
         arguments.overrides += _rewritten(override, arguments.is_sweep)
     _refuse_contradictions(arguments)
     # The model varies slowest in a sweep, so that one engine serves all its jobs.
@@ -124,6 +114,16 @@ def load_own_metrics(raw: list[str]) -> None:
                 own_metrics.load(grammar.unquote(name), key)
 
 
+def _load_offered_metrics(raw: list[str]) -> None:
+    """Import the metrics of installed packages that the command line names."""
+    for override in raw:
+        key, _, value = override.partition("=")
+        if key == "metric":
+            for choice in grammar.split(value):
+                for name in grammar.elements(choice, key)[0]:
+                    foreign.register_entry_point(name.partition(":")[0].strip())
+
+
 def _last_wins(raw: list[str]) -> list[str]:
     """Without the earlier ones of several task= or metric=: their parameters would stay and
     apply to the last.
@@ -134,62 +134,6 @@ def _last_wins(raw: list[str]) -> list[str]:
         for i, o in enumerate(raw)
         if (key := o.partition("=")[0]) not in ("task", "metric") or last[key] == i
     ]
-
-
-def _read_flag(word: str, rest: list[str], arguments: Arguments, raw: list[str]) -> None:
-    name, has_value, value = word.partition("=")
-    if name in VALUE_FLAGS or name in HYDRA_VALUE_FLAGS:
-        if not has_value:
-            if not rest or _is_flag(rest[0]):
-                raise Fault(f"{name} needs a value, such as {name} {_example(name)}.")
-            value = rest.pop(0)
-        if name in VALUE_FLAGS:
-            raw.append(f"{VALUE_FLAGS[name]}={value}")
-            return
-        allowed = HYDRA_VALUE_FLAGS[name]
-        if allowed is not None and value not in allowed:
-            raise unknown("choice", value, allowed, name)
-        if name in ("--config-dir", "-cd"):
-            arguments.config_dir = value
-        arguments.hydra_flags += [name, value]
-    elif name in SWITCHES:
-        if has_value and value not in ("true", "false"):
-            raise Fault(f"{name} is a switch: write {name}, or leave it out; got {visible(word)}.")
-        raw.append(f"{SWITCHES[name]}={value or 'true'}")
-    elif name in HYDRA_SWITCHES and not has_value:
-        arguments.is_sweep = arguments.is_sweep or name in ("-m", "--multirun")
-        arguments.hydra_flags.append(name)
-        if name in ("--shell-completion", "-sc"):
-            _read_completion(rest, arguments)
-    else:
-        raise unknown("flag", name, FLAGS, "the command line")
-
-
-def _read_completion(rest: list[str], arguments: Arguments) -> None:
-    word = rest.pop(0) if rest else ""
-    command, _, shell = word.partition("=")
-    if command not in ("install", "uninstall", "query") or shell not in ("bash", "zsh", "fish"):
-        raise Fault(
-            "--shell-completion needs install=bash, uninstall=bash (or zsh, fish); got "
-            f"{visible(word)!r}."
-        )
-    arguments.hydra_flags.append(word)
-
-
-def _is_flag(word: str) -> bool:
-    return len(word) > 1 and word[0] == "-" and not word[1].isdigit()
-
-
-def _example(flag: str) -> str:
-    examples = {
-        "--mode": "eval",
-        "-M": "eval",
-        "--reuse": "latest",
-        "--limit": "16",
-        "--cfg": "job",
-        "-c": "job",
-    }
-    return examples.get(flag, "DIR" if "-c" in flag else "defaults" if "-i" in flag else "model")
 
 
 def _stray(word: str, commands: Sequence[str]) -> Fault:
@@ -219,9 +163,9 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
             f"{key}={visible(value)}: write {bare}={visible(value)}; a choice is set, never added."
         )
     if bare == "task":
-        return _task(value, is_sweep)
+        return task_overrides(value, is_sweep)
     if bare == "metric":
-        return _metric(value, is_sweep)
+        return metric_overrides(value, is_sweep)
     if bare == "mode":
         _check_mode(value)
     what = _checked(bare, value)
@@ -231,7 +175,7 @@ def _rewritten(override: str, is_sweep: bool) -> list[str]:
         and not is_sweep
         and what not in (KeyKind.text, KeyKind.texts, KeyKind.column)
     ):
-        raise _ambiguous(bare, value)
+        raise ambiguous(bare, value)
     if not is_sweep or len(choices) == 1:
         choices = [value]
     if what in (KeyKind.text, KeyKind.column, KeyKind.texts):
@@ -290,107 +234,6 @@ def _check_mode(value: str) -> None:
         )
     if mode not in MODES:
         raise unknown("mode", mode, MODES, "--mode")
-
-
-def _ambiguous(key: str, value: str) -> Fault:
-    listed = f"{key}=[{value}] asks for them in one run, or " if key == "task" else ""
-    return Fault(
-        f"{key}={value} is ambiguous: {listed}`evalrun -m {key}={value}` makes a sweep of one run "
-        "each."
-    )
-
-
-def _task(value: str, is_sweep: bool) -> list[str]:
-    if is_sweep:
-        return [f"task={','.join(_choice('task', choice) for choice in grammar.split(value))}"]
-    names, is_list = grammar.elements(value, "task")
-    if len(names) > 1 and not is_list:
-        raise _ambiguous("task", value)
-    plain, more = [], []
-    for task, subsets in _together([parse_task(element) for element in names]):
-        plain.append(task.name)
-        more += [
-            f"+task_params.{task.name}.{k}={grammar.hydra_value(v)}" for k, v in task.params.items()
-        ]
-        if task.shots is not None:
-            more.append(f"tasks.{task.name}.fewshot.n={task.shots}")
-        if subsets:
-            more.append(f"tasks.{task.name}.subsets={grammar.hydra_value(subsets)}")
-    _refuse_twice("task", plain)
-    return [_listed("task", plain, is_list), *more]
-
-
-def _together(tasks: list[TaskString]) -> list[tuple[TaskString, list[str]]]:
-    """Each task with its subsets: `a:x,a:y` with equal parameters is one task of two subsets."""
-    found: dict[object, tuple[TaskString, list[str]]] = {}
-    for place, task in enumerate(tasks):
-        is_part = task.subset is not None
-        key = (task.name, repr(task.params), task.shots) if is_part else place
-        subsets = found.setdefault(key, (task, []))[1]
-        if is_part and task.subset in subsets:
-            _refuse_twice("task", [f"{task.name}:{task.subset}"] * 2)
-        subsets += [task.subset] if task.subset is not None else []
-    return list(found.values())
-
-
-def _subsets(value: str) -> list[tuple[str, str]]:
-    named = [parse_task(element) for element in grammar.elements(value, "task")[0]]
-    return [(task.name, task.subset) for task in named if task.subset is not None]
-
-
-def _metric(value: str, is_sweep: bool) -> list[str]:
-    if is_sweep:
-        return [f"metric={','.join(_choice('metric', choice) for choice in grammar.split(value))}"]
-    names, is_list = grammar.elements(value, "metric")
-    if len(names) > 1 and not is_list:
-        raise Fault(
-            f"metric={value} is ambiguous: write 'metric=[{value}]' to score all of them in one "
-            "run."
-        )
-    plain, more = [], []
-    for element in names:
-        key, params = parse_metric(element)
-        for name in params:
-            if name not in parameter_names(METRICS.get(key)):
-                raise unknown(
-                    "parameter",
-                    name,
-                    parameter_names(METRICS.get(key)),
-                    f"metric {visible(element)}",
-                )
-        plain.append(key)
-        more += [f"metrics.{key}.{k}={grammar.hydra_value(v)}" for k, v in params.items()]
-    _refuse_twice("metric", plain)
-    return [_listed("metric", plain, is_list), *more]
-
-
-def _listed(key: str, names: list[str], is_list: bool) -> str:
-    return f"{key}=[{','.join(names)}]" if is_list else f"{key}={names[0]}"
-
-
-def _choice(key: str, choice: str) -> str:
-    """One choice of a sweep, a name or a list of names. Fault for parameters."""
-    names, is_list = grammar.elements(choice, key)
-    plain = [parse_metric(n)[0] if key == "metric" else parse_task(n).name for n in names]
-    for name, element in zip(plain, names, strict=True):
-        if (key == "task" and name != element) or (key == "metric" and ":" in element):
-            raise Fault(
-                f"{key}={element} has parameters, which a sweep (-m) cannot carry. Give them as "
-                "settings of their own (num_return_sequences=8, tasks.NAME.fewshot.n=5), or run "
-                "without -m."
-            )
-    _refuse_twice(key, plain)
-    return _listed(key, plain, is_list).partition("=")[2]
-
-
-def _refuse_twice(key: str, names: list[str]) -> None:
-    twice = sorted({n for n in names if names.count(n) > 1})
-    if not twice:
-        return
-    way = f"Name it once: {key}={twice[0]}."
-    if key == "metric" and twice[0] in METRICS and "k" in parameter_names(METRICS.get(twice[0])):
-        way = f"Name it once, with a list: 'metric={METRICS.get(twice[0]).display}:k=[1,2,4]&n=16'."
-    raise Fault(f"{key} {', '.join(twice)} was asked for more than once. {way}")
 
 
 def _refuse_contradictions(arguments: Arguments) -> None:
