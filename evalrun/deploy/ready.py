@@ -35,7 +35,7 @@ Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What a request brought: an HTTP status with a body, or the reason why there is none."""
 
     status: int | None
@@ -48,16 +48,16 @@ class Answer:
         return self.problem if self.status is None else f"HTTP {self.status}"
 
     @property
-    def said(self) -> str:
+    def described(self) -> str:
         """With the beginning of the body."""
         return (
             f"{self.text}: {self.body[:500].decode('utf-8', 'replace')}" if self.body else self.text
         )
 
 
-def ask(
+def exchange(
     port: int, path: str, body: Mapping[str, Any] | None = None, limit_s: float = ANSWER_LIMIT_S
-) -> Answer:
+) -> HttpResponse:
     """GET, or POST of a JSON body, from this machine, past any proxy.
 
     Args:
@@ -77,12 +77,12 @@ def ask(
             headers = {} if body is None else {"Content-Type": "application/json"}
             connection.request("GET" if body is None else "POST", path, content, headers)
             response = connection.getresponse()
-            return Answer(response.status, response.read(LONGEST_ANSWER_BYTES))
+            return HttpResponse(response.status, response.read(LONGEST_ANSWER_BYTES))
         finally:
             timer.cancel()
     except (OSError, http.client.HTTPException) as fault:
         is_timeout = is_late.is_set() or isinstance(fault, TimeoutError)
-        return Answer(
+        return HttpResponse(
             None,
             problem=f"no answer within {limit_s:g} s"
             if is_timeout
@@ -157,8 +157,8 @@ class Readiness:
         """Seconds that waiting may still take, at least one."""
         return max(1.0, round(self.limit_s - (time.monotonic() - self._start), 1))
 
-    def _get(self, path: str) -> Answer:
-        return ask(self.port, path, limit_s=min(ANSWER_LIMIT_S, self._left_s()))
+    def _get(self, path: str) -> HttpResponse:
+        return exchange(self.port, path, limit_s=min(ANSWER_LIMIT_S, self._left_s()))
 
     def probe(self, model: ModelPlan) -> None:
         """One streamed chat request through the client itself.
@@ -186,10 +186,10 @@ class Readiness:
                 "messages": [{"role": "user", "content": QUESTION}],
                 "max_tokens": 1,
             }
-            answer = ask(self.port, ROUTE, body, min(ANSWER_LIMIT_S, self._left_s()))
+            answer = exchange(self.port, ROUTE, body, min(ANSWER_LIMIT_S, self._left_s()))
             if answer.status in (404, 405):
-                raise self._unfit(f"The server has no {ROUTE} ({answer.said})")
-            said = self._problem if answer.status == 200 else f"{ROUTE}: {answer.said}"
+                raise self._unfit(f"The server has no {ROUTE} ({answer.described})")
+            said = self._problem if answer.status == 200 else f"{ROUTE}: {answer.described}"
             return said, answer.status in (None, *WAITING)
         if row.status == Status.TIMEOUT:  # the client's limits were cut to what is left of the wait
             return f"{ROUTE}: no whole answer to one short request", True
@@ -257,7 +257,7 @@ class Readiness:
             )
 
 
-def _ids(answer: Answer) -> list[str]:
+def _ids(answer: HttpResponse) -> list[str]:
     """The names in a /v1/models answer; empty where it is none."""
     try:
         listing: Any = json.loads(answer.body)

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from evalrun.backends.limits import check_limits, positive_int
 from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig
 from evalrun.errors import Fault, unknown
 from evalrun.planning import own_metrics, secrets
@@ -18,7 +19,6 @@ from evalrun.planning.samples import (  # fmt: skip
     MetricRequest,
     SampleCounts,
     kinds_of,
-    positive_int,
     refuse_bad_sampling,
     resolve,
     warm,
@@ -40,7 +40,6 @@ from evalrun.types import (
 )  # fmt: skip
 from evalrun.version import __version__
 
-BOUNDARIES = ("joint", "separate")
 LATER_DEFAULTS = {"token_boundary", "n_per_request", "request_burst"}  # absent: as ModelPlan says
 
 
@@ -60,7 +59,7 @@ def build(
     Faults: see the functions called.
     """
     secrets.refuse_in_config(config)
-    _check_model(config.model)
+    check_limits(config.model)
     nrs = config.num_return_sequences
     if nrs is not None:
         positive_int(nrs, "num_return_sequences")
@@ -233,34 +232,6 @@ def _sampling(
     refuse_bad_sampling(sampling)
     limit_origin = "task" if model.max_tokens is None else "model.max_tokens"
     return sampling, (("max_tokens", limit_origin), ("temperature", why))
-
-
-def _check_model(model: ModelConfig) -> None:
-    for key in ("concurrency", "batch_size", "max_model_len"):
-        if getattr(model, key) is not None:
-            positive_int(getattr(model, key), f"model.{key}")
-    if model.retries < 0:
-        raise Fault(
-            f"model.retries must be 0 or more (0 sends every request once); got {model.retries}."
-        )
-    for key in ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s"):
-        if not 0 < getattr(model, key) < math.inf:
-            raise Fault(
-                f"model.{key} must be above 0 seconds, and finite; got {getattr(model, key)}."
-            )
-    if model.token_boundary not in (None, *BOUNDARIES):
-        raise unknown("token boundary", model.token_boundary, BOUNDARIES, "model.token_boundary")
-    if str(model.n_per_request) not in ("None", "1", "all"):
-        raise Fault(
-            "model.n_per_request must be 1 (one request per sample) or all (one per document); "
-            f"got {model.n_per_request}."
-        )
-    if model.request_rate is not None and not 0 < model.request_rate < math.inf:
-        raise Fault(
-            f"model.request_rate must be above 0 requests/s, and finite; got {model.request_rate}."
-        )
-    if model.request_burst is not None:
-        positive_int(model.request_burst, "model.request_burst")
 
 
 def _check_task(name: str, task: TaskConfig) -> None:

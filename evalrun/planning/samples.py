@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalrun import backends
+from evalrun.backends.limits import positive_int
 from evalrun.errors import Fault, unknown
 from evalrun.metrics import METRICS, SCORERS, Metric, check_ready, make_metric, make_scorer
 from evalrun.metrics.create import parameter_defaults, parameter_names, parameters
@@ -22,7 +23,6 @@ from evalrun.types import Kind, MetricPlan, Sampling
 
 TRIO = ("pass_at_k", "cons_at_k", "avg_at_n")
 DEFAULT_WARM = 0.7
-MOST = 10_000_000  # of any count: what is above is a slip of the finger
 MOST_SAMPLES = 100_000  # per document
 _READS = {
     Kind.GENERATE: "generated texts",
@@ -52,18 +52,6 @@ class SampleCounts:
     num_return_sequences: int | None
     where: str  # the task, for errors
     is_stored: bool = False  # counts by the command of the stored run, not by this one
-
-
-def positive_int(value: Any, name: str) -> int:
-    """`value` if it is an integer >= 1; else a Fault naming the key. bool, text and floats are
-    refused.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        hint = " Write null for none." if value == "None" else ""
-        raise Fault(f"{name} must be a positive integer; got {value!r}.{hint}")
-    if value > MOST:
-        raise Fault(f"{name} must be at most {MOST:,}; got {value}.")
-    return value
 
 
 def resolve(

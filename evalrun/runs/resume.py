@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from evalrun.backends.limits import positive_int
 from evalrun.config import RunConfig
 from evalrun.errors import Fault, unknown
 from evalrun.planning.address import differing
 from evalrun.planning.plan_builder import build, metric_requests, positive_or_none
-from evalrun.planning.samples import MetricRequest, SampleCounts, positive_int, resolve
+from evalrun.planning.samples import MetricRequest, SampleCounts, resolve
 from evalrun.runs.stored import Stored
 from evalrun.types import Cell, Kind, MetricPlan, Plan
 

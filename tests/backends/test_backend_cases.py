@@ -15,8 +15,9 @@ from support.workspace import ROOT
 
 from evalrun.backends.hf.backend import HfBackend
 from evalrun.backends.hf.scorer import HfScorer
-from evalrun.backends.local.prompts import chat_for
-from evalrun.backends.loglikelihood.spans import Encoder, Item, Score, Span
+from evalrun.backends.local.prompts import renderer_for
+from evalrun.backends.loglikelihood.encoder import Encoder, Item
+from evalrun.backends.loglikelihood.spans import Score, Span
 from evalrun.backends.openai.chat import OpenaiChatBackend
 from evalrun.backends.openai.scoring.responses import from_prompt_logprobs
 from evalrun.runs.preview import _others
@@ -59,7 +60,7 @@ def test_bk_001() -> None:
     """
     given, expected = case("BK-001")
     words = tiny_model.tokenizer(given["chat_template"])
-    prompt = chat_for(ModelPlan("m", "hf"), words).prompt((Message("user", given["message"]),))
+    prompt = renderer_for(ModelPlan("m", "hf"), words).prompt((Message("user", given["message"]),))
     item = Encoder(ModelPlan("m", "hf", chat="template"), words, None).ready(
         Loglikelihood("d", 0, (Message("user", given["message"]),), " w1")
     )

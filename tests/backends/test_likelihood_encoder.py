@@ -12,19 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import tiny_model
 
-from evalrun.backends.local.prompts import Chat
-from evalrun.backends.loglikelihood.spans import (
-    Board,
-    Encoder,
-    Item,
-    Score,
-    Span,
-    blocks,
-    context_chat,
-    shown,
-    split,
-    windows,
-)
+from evalrun.backends.loglikelihood.encoder import Encoder, Item, context_renderer, shown
+from evalrun.backends.loglikelihood.pending_rows import PendingRows, blocks
+from evalrun.backends.loglikelihood.spans import Score, Span, split, windows
 from evalrun.types import Generate, Loglikelihood, Message, ModelPlan, Reply, Rolling, Sampling
 
 
@@ -224,7 +214,7 @@ def test_a_context_is_tokenized_once_for_its_choices() -> None:
 
 
 def test_what_is_shown() -> None:
-    chat: Chat = context_chat(model(), Letters(bos=True))
+    chat = context_renderer(model(), Letters(bos=True))
     two = Loglikelihood("d", 0, (Message("system", "a"), Message("user", "b")), " c")
     assert shown(chat, two) == "<s>a\n\nb"
     assert shown(chat, ask("", "c")) == ""
@@ -282,23 +272,23 @@ def reply(doc_id: str) -> Reply:
 A, B, C = Span((1, 2), 1), Span((1, 3), 1), Span((1, 4), 1)
 
 
-def test_board_sums_and_hands_out_at_once() -> None:
+def test_pending_sums_and_hands_out_at_once() -> None:
     rows: list[Reply] = []
-    board = Board([Item(reply("long"), (A, B, A)), Item(reply("short"), (B,))], rows.append)
-    assert board.spans == (A, B)
-    board.put(B, Score(-2.0, False))
+    pending = PendingRows([Item(reply("long"), (A, B, A)), Item(reply("short"), (B,))], rows.append)
+    assert pending.spans == (A, B)
+    pending.put(B, Score(-2.0, False))
     assert [(row.doc_id, row.logprob, row.is_greedy) for row in rows] == [("short", -2.0, False)]
-    board.put(A, Score(-1.0, True))
+    pending.put(A, Score(-1.0, True))
     assert (rows[1].doc_id, rows[1].logprob, rows[1].is_greedy) == ("long", -4.0, False)
-    assert board.spans == ()
+    assert pending.spans == ()
 
 
-def test_board_fails_a_row_once() -> None:
+def test_pending_fails_a_row_once() -> None:
     rows: list[Reply] = []
-    board = Board([Item(reply("x"), (A, B, A, C)), Item(reply("y"), (C,))], rows.append)
-    board.fail(A, "odd", "why")
-    board.put(B, Score(-2.0, False))
-    board.fail(C, "odd", "why not")
+    pending = PendingRows([Item(reply("x"), (A, B, A, C)), Item(reply("y"), (C,))], rows.append)
+    pending.fail(A, "odd", "why")
+    pending.put(B, Score(-2.0, False))
+    pending.fail(C, "odd", "why not")
     assert [(row.doc_id, row.error_type, row.error_message) for row in rows] == [
         ("x", "odd", "why"),
         ("y", "odd", "why not"),
@@ -313,10 +303,10 @@ def test_blocks_keep_documents_together_and_know_what_was_scored() -> None:
         for i in range(8)
     ]
     seen = []
-    for board in blocks(encoder, [*asked, ask("a", "")], rows.append, 1):
-        seen.append(board.spans)
-        for span in board.spans:
-            board.put(span, Score(-float(len(span.ids)), True))
+    for pending in blocks(encoder, [*asked, ask("a", "")], rows.append, 1):
+        seen.append(pending.spans)
+        for span in pending.spans:
+            pending.put(span, Score(-float(len(span.ids)), True))
     assert [len(spans) for spans in seen] == [2, 0, 0, 0]
     assert [row.logprob for row in rows if row.error_type is None] == [-4.0, -5.0] * 4
     assert len(rows) == 9

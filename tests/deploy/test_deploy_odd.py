@@ -45,7 +45,7 @@ def test_an_answer_that_never_ends_is_cut(head: bytes) -> None:
 
         threading.Thread(target=drip, daemon=True).start()
         start = time.monotonic()
-        answer = ready.ask(listener.getsockname()[1], "/health", limit_s=0.3)
+        answer = ready.exchange(listener.getsockname()[1], "/health", limit_s=0.3)
         assert time.monotonic() - start < 5
         assert len(answer.body) < 1000
         assert answer.status == 200

@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 from support import backend_contract as contract
 from support import likelihood_contract
 
-from evalrun.backends.loglikelihood.spans import Board, Encoder, Item, Score, Span
+from evalrun.backends.loglikelihood.encoder import Encoder, Item
+from evalrun.backends.loglikelihood.pending_rows import PendingRows
+from evalrun.backends.loglikelihood.spans import Score, Span
 from evalrun.backends.vllm import scorer as asking
 from evalrun.backends.vllm.backend import VllmBackend
-from evalrun.backends.vllm.scorer import Ask, Unread, asks_of, score_at
+from evalrun.backends.vllm.scorer import ScoringRequest, Unread, requests_of, score_at
 from evalrun.errors import Fault
 from evalrun.types import (
     Generate,
@@ -90,8 +92,8 @@ def test_bk_006() -> None:
     not the likeliest.
     """
     rows: list[Reply] = []
-    board = Board([Item(Reply("d", "loglikelihood", 0), (Span((5, 7, 9), 1),))], rows.append)
-    (ask,) = asks_of(board, 99)
+    board = PendingRows([Item(Reply("d", "loglikelihood", 0), (Span((5, 7, 9), 1),))], rows.append)
+    (ask,) = requests_of(board, 99)
     assert (ask.prompt, ask.start, [token for token, _ in ask.wanted]) == ((5, 7), 1, [9])
     ended = SimpleNamespace(logprobs=[entries({3: -0.1, 9: -4.0})], finish_reason="length")
     output = SimpleNamespace(
@@ -118,7 +120,7 @@ class ScriptedEngine:
         self.blocks: set[tuple[int, ...]] = set()
         self.n_computed = 0
 
-    def answer(self, ask: Ask) -> Any:
+    def answer(self, ask: ScoringRequest) -> Any:
         prompt, n_cached = ask.prompt, 0
         while n_cached + BLOCK < len(prompt) and prompt[: n_cached + BLOCK] in self.blocks:
             n_cached += BLOCK
@@ -151,14 +153,14 @@ def plain(span: Span) -> Score:
     return Score(sum(logprob(*term) for term in terms), all(is_best))
 
 
-def board_of(spans: Sequence[Span], rows: list[Reply]) -> Board:
-    return Board(
+def board_of(spans: Sequence[Span], rows: list[Reply]) -> PendingRows:
+    return PendingRows(
         [Item(Reply(f"d{i}", "loglikelihood", 0), (span,)) for i, span in enumerate(spans)],
         rows.append,
     )
 
 
-def work_off(engine: ScriptedEngine, asks: Iterable[Ask]) -> int:
+def work_off(engine: ScriptedEngine, asks: Iterable[ScoringRequest]) -> int:
     """Answer the asks and those that follow from them; how many there were."""
     waiting, n_asks = deque(asks), 0
     while waiting:
@@ -184,7 +186,7 @@ def test_every_score_is_the_plain_sum(spans: list[Span], most_rows: int) -> None
     engine = ScriptedEngine()
     for _ in range(2):  # the second time everything is cached
         rows: list[Reply] = []
-        work_off(engine, asks_of(board_of(spans, rows), most_rows))
+        work_off(engine, requests_of(board_of(spans, rows), most_rows))
         found = {row.doc_id: (row.logprob, row.is_greedy) for row in rows}
         assert len(rows) == len(spans)
         for i, span in enumerate(spans):
@@ -194,12 +196,12 @@ def test_every_score_is_the_plain_sum(spans: list[Span], most_rows: int) -> None
 def test_choices_of_one_token_are_one_ask() -> None:
     rows: list[Reply] = []
     spans = [Span((*range(9), token), 9) for token in (0, 1, 2)]
-    asks = list(asks_of(board_of(spans, rows), 99))
+    asks = list(requests_of(board_of(spans, rows), 99))
     assert [(ask.prompt, [token for token, _ in ask.wanted]) for ask in asks] == [
         (tuple(range(9)), [0, 1, 2])
     ]
     many = [Span((7, token), 1) for token in range(300)]
-    assert [len(ask.wanted) for ask in asks_of(board_of(many, rows), 99)] == [128, 128, 44]
+    assert [len(ask.wanted) for ask in requests_of(board_of(many, rows), 99)] == [128, 128, 44]
 
 
 def test_what_the_cache_lost_costs_a_block_not_the_prompt() -> None:
@@ -209,16 +211,16 @@ def test_what_the_cache_lost_costs_a_block_not_the_prompt() -> None:
     context = tuple(i % 2 for i in range(42))
     spans = [Span((*context, 1, 1, 0, 0, 1, last, 1), len(context)) for last in (0, 1)]
     engine, rows = ScriptedEngine(), []
-    work_off(engine, asks_of(board_of(spans[:1], rows), 99))
+    work_off(engine, requests_of(board_of(spans[:1], rows), 99))
     before = engine.n_computed
-    assert work_off(engine, asks_of(board_of(spans[1:], rows), 99)) == 2
+    assert work_off(engine, requests_of(board_of(spans[1:], rows), 99)) == 2
     assert engine.n_computed - before <= 2 * BLOCK
     assert [row.logprob for row in rows] == [pytest.approx(plain(span).logprob) for span in spans]
 
 
 def test_a_token_that_is_missing_fails_its_choice_only() -> None:
     rows: list[Reply] = []
-    (ask,) = asks_of(board_of([Span((0, 1, 0), 2), Span((0, 1, 1), 2)], rows), 99)
+    (ask,) = requests_of(board_of([Span((0, 1, 0), 2), Span((0, 1, 1), 2)], rows), 99)
     ended = SimpleNamespace(logprobs=[entries({0: -0.5})], finish_reason="length")
     assert (
         ask.take(SimpleNamespace(prompt_logprobs=None, num_cached_tokens=0, outputs=[ended])) == ()
@@ -249,7 +251,7 @@ def test_an_output_without_what_was_asked_fails_once(
     """
     rows: list[Reply] = []
     engine = ScriptedEngine()
-    first, *others = asks_of(board_of([Span((0,) * 20, 1)], rows), 5)
+    first, *others = requests_of(board_of([Span((0,) * 20, 1)], rows), 5)
     output = SimpleNamespace(**{**vars(engine.answer(first)), **changed})
     assert first.take(output) == ()
     work_off(engine, others)
@@ -270,14 +272,14 @@ class Letters:
 
 def asker(
     monkeypatch: pytest.MonkeyPatch, most_tokens: int, sink: Callable[[Reply], None]
-) -> asking.Asker:
+) -> asking.ScoringQueue:
     monkeypatch.setattr(asking, "require_parameters", lambda: None)
     monkeypatch.setattr(asking, "LOGIT_BYTES", 12 * 200 * 40)  # 40 rows of a vocabulary of 200
     config = SimpleNamespace(
         model_config=SimpleNamespace(max_model_len=most_tokens, get_vocab_size=lambda: 200),
         cache_config=SimpleNamespace(enable_prefix_caching=True),
     )
-    return asking.Asker(MODEL, Letters(), config, sink)
+    return asking.ScoringQueue(MODEL, Letters(), config, sink)
 
 
 def test_rows_of_logits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

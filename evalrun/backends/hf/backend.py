@@ -1,7 +1,7 @@
 """Backend `hf`: transformers on this machine.
 
 Texts are drawn in batches, left-padded, longest first, one generator per sample. Log-probabilities:
-`hf_likelihood`.
+`scorer`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from evalrun.backends.hf.memory import (
 )
 from evalrun.backends.hf.scorer import HfScorer
 from evalrun.backends.local import loading, locate, prompts
-from evalrun.backends.loglikelihood import spans
+from evalrun.backends.loglikelihood.encoder import Encoder, context_renderer, shown
+from evalrun.backends.loglikelihood.pending_rows import blocks
+from evalrun.backends.loglikelihood.spans import ScoredRequest, split
 from evalrun.errors import Fault
 from evalrun.types import Generate, ModelPlan, Reply, Request, Sampling, Status
 
@@ -58,7 +60,7 @@ class HfBackend:
     def __init__(self, model: ModelPlan) -> None:
         self.model = model
         self._path: str | None = None
-        self._chat: prompts.Chat | None = None
+        self._renderer: prompts.PromptRenderer | None = None
         self._net: Any = None
         self._defaults: dict[str, Any] = {}
         self._eos: frozenset[int] = frozenset()
@@ -88,7 +90,7 @@ class HfBackend:
         """
         if isinstance(request, Generate):
             return self._rendering().prompt(request.messages).text
-        return spans.shown(spans.context_chat(self.model, self._rendering().tokenizer), request)
+        return shown(context_renderer(self.model, self._rendering().tokenizer), request)
 
     def facts(self) -> dict[str, str]:
         """See `base.Backend.facts`; starts the engine.
@@ -116,7 +118,7 @@ class HfBackend:
         when it ends.
         """
         self.start()
-        texts, scored = spans.split(requests)
+        texts, scored = split(requests)
         with self._cancellation.run():
             self._draw(texts, sink)
             if scored:
@@ -139,7 +141,7 @@ class HfBackend:
             for reply in self._answers(batch):
                 sink(reply)
 
-    def _score(self, requests: list[spans.Scored], sink: Sink) -> None:
+    def _score(self, requests: list[ScoredRequest], sink: Sink) -> None:
         if self._scorer is None or self._scorer.net is not self._net:
             self._scorer = HfScorer(
                 self._net,
@@ -150,9 +152,9 @@ class HfBackend:
             )
         # the last token is scored, but never fed
         most = None if self._limit is None else self._limit + 1
-        encoder = spans.Encoder(self.model, self._rendering().tokenizer, most)
-        for board in spans.blocks(encoder, requests, sink, BLOCK_TOKENS):
-            self._scorer.score(board.spans, board)
+        encoder = Encoder(self.model, self._rendering().tokenizer, most)
+        for pending in blocks(encoder, requests, sink, BLOCK_TOKENS):
+            self._scorer.score(pending.spans, pending)
 
     def close(self) -> None:
         """Free the weights."""
@@ -164,17 +166,17 @@ class HfBackend:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _rendering(self) -> prompts.Chat:
-        if self._chat is None:
+    def _rendering(self) -> prompts.PromptRenderer:
+        if self._renderer is None:
             packages.need("backend hf", ("torch", "transformers"), "evalrun[hf]")
             # Threads that spin while they wait make a busy machine several times slower. Read when
             # torch loads.
             os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
             self._path = locate.locate(self.model)
-            self._chat = prompts.chat_for(
+            self._renderer = prompts.renderer_for(
                 self.model, loading.load_tokenizer(self.model, self._path)
             )
-        return self._chat
+        return self._renderer
 
     def _load(self) -> Any:
         import torch

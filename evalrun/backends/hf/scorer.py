@@ -12,72 +12,55 @@ import inspect
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.hf import batches
 from evalrun.backends.hf.batches import Line
+from evalrun.backends.hf.logits import (
+    ancestors_mask,
+    bounds_for,
+    is_length_dependent,
+    kept_of,
+    values_of,
+)
 from evalrun.backends.hf.memory import FAULTS, Problem, free_memory, problem_of
+from evalrun.backends.loglikelihood.partial_sum import ReportedSum, ScoreReceiver
 from evalrun.backends.loglikelihood.prefix_tree import Bounds, Feed, Range, Read, Tree
 from evalrun.backends.loglikelihood.spans import Score, Span, shared_length
+from evalrun.types import Status
 
-MOST_TOKENS_CPU, MOST_TOKENS_GPU = 512, 4096  # of one forward pass
-# of the read positions of one forward pass, in float32
-LOGIT_BYTES_CPU, LOGIT_BYTES_GPU = 128 << 20, 1 << 30
-ROWS_AT_ONCE = 64  # whose logits are normalized in one step
-# rotary positions that change with the length of the text
-LENGTH_DEPENDENT = ("dynamic", "longrope")
 PROBE_TOLERANCE = {"float32": 1e-3, "float64": 1e-3}
 ROUGH_TOLERANCE = 0.25  # of the other dtypes; a wrong mask or position is off by whole nats
 
 log = logging.getLogger(__name__)
 
-
-class Ledger(Protocol):
-    """Where scores go: a `likelihood.Board`."""
-
-    def put(self, span: Span, score: Score) -> None:
-        """The score of a span."""
-
-    def fail(self, span: Span, error_type: str, message: str) -> None:
-        """A span that could not be scored."""
+Sums: TypeAlias = Sequence[ReportedSum]
+"""Of the spans at work, by their numbers."""
 
 
-class Tally:
-    """Sums up what is read for each of some spans; those that have all go to the ledger."""
+def take(sums: Sums, reads: Iterable[Read], values: Iterable[tuple[float, bool]]) -> None:
+    """Add the (log-probability, whether it is the highest) of each read to its span's sum."""
+    for read, (logprob, is_best) in zip(reads, values, strict=True):
+        sums[read.span].take(logprob, is_best)
 
-    def __init__(self, spans: Sequence[Span], ledger: Ledger) -> None:
-        self._spans = spans
-        self._ledger = ledger
-        self._left = [span.n_scored for span in spans]
-        self._sums = [0.0] * len(spans)
-        self._greedy = [True] * len(spans)
 
-    def add(self, reads: Iterable[Read], values: Iterable[tuple[float, bool]]) -> None:
-        """The (log-probability, whether it is the highest) of each read."""
-        for read, (logprob, is_best) in zip(reads, values, strict=True):
-            self._left[read.span] -= 1
-            self._sums[read.span] += logprob
-            self._greedy[read.span] &= is_best
-            if self._left[read.span] == 0:
-                self._ledger.put(
-                    self._spans[read.span], Score(self._sums[read.span], self._greedy[read.span])
-                )
-
-    def fail(self, numbers: Iterable[int], problem: Problem) -> None:
-        """These spans fail where they are not done."""
-        for number in numbers:
-            if self._left[number] > 0:
-                self._left[number] = 0
-                self._ledger.fail(self._spans[number], problem.error_type, problem.message)
+def give_up(sums: Iterable[ReportedSum], problem: Problem) -> None:
+    """These spans fail where they are not done."""
+    for each in sums:
+        each.give_up(problem.error_type, problem.message)
 
 
 class HfScorer:
-    """Scores spans with one loaded model.
+    """Scores spans with one loaded model. Whether prefixes can be shared is probed on first use.
 
-    batch_size: how many different texts one forward pass may hold; None: as many as the bounds on
-    tokens take. has_sharing: False where the user turned sharing off. Whether the model bears it is
-    found out at the first use.
+    Args:
+        net: the model.
+        name: of the model, for messages.
+        batch_size: how many different texts one forward pass may hold; None: as many as the bounds
+            on tokens take.
+        has_sharing: False where the user turned sharing off.
+        cancellation: looked at before each forward pass.
     """
 
     def __init__(
@@ -107,7 +90,7 @@ class HfScorer:
         # keys and values of each layer, for the tokens of the path
         self._kept: list[tuple[Any, Any]] = []
 
-    def score(self, spans: Sequence[Span], ledger: Ledger) -> None:
+    def score(self, spans: Sequence[Span], receiver: ScoreReceiver) -> None:
         """Every span gets its score or its fault."""
         if not self._is_checked:
             self._is_checked = True
@@ -120,11 +103,11 @@ class HfScorer:
                 )
         shared = [span for span in spans if self._has_sharing and not self._is_beyond_window(span)]
         if shared:
-            self._score_shared(Tree(shared), ledger)
+            self._score_shared(Tree(shared), receiver)
         if alone := [
             span for span in spans if not self._has_sharing or self._is_beyond_window(span)
         ]:
-            self._score_alone(alone, ledger)
+            self._score_alone(alone, receiver)
 
     def _is_beyond_window(self, span: Span) -> bool:
         """Whether a token would see less than all those before it: kept keys and values then do
@@ -178,11 +161,11 @@ class HfScorer:
             for span in spans
         )
 
-    def _score_shared(self, tree: Tree, ledger: Ledger) -> None:
+    def _score_shared(self, tree: Tree, receiver: ScoreReceiver) -> None:
         """Work off the tree, leftmost part first; a part that fits is one pass, else its path is
         fed or it is cut.
         """
-        tally = Tally(tree.spans, ledger)
+        sums = [ReportedSum(span, receiver) for span in tree.spans]
         waiting = [tree.whole]
         while waiting:
             part = waiting.pop()
@@ -194,21 +177,19 @@ class HfScorer:
             if tree.n_tokens(part) == 0:
                 continue
             if tree.fits(part, self._bounds):
-                outcome, rest = self._fed(tree, part, None, tally), None
+                outcome, rest = self._fed(tree, part, None, sums), None
             elif common > part.depth:
                 end = min(common, part.depth + self._bounds.chain)
-                outcome, rest = self._fed(tree, part, end, tally), Range(part.low, part.high, end)
+                outcome, rest = self._fed(tree, part, end, sums), Range(part.low, part.high, end)
             else:
                 waiting.extend(reversed(list(tree.children(part, self._bounds))))
                 continue
             if outcome is not None:
-                waiting.extend(
-                    reversed(self._retried(tree, part, outcome, tally, rest is not None))
-                )
+                waiting.extend(reversed(self._retried(tree, part, outcome, sums, rest is not None)))
             elif rest is not None:
                 waiting.append(rest)
 
-    def _fed(self, tree: Tree, part: Range, end: int | None, tally: Tally) -> Problem | None:
+    def _fed(self, tree: Tree, part: Range, end: int | None, sums: Sums) -> Problem | None:
         """Feed a range, or up to `end` the chain that it shares, which then is the path.
 
         What went wrong, if anything.
@@ -232,11 +213,11 @@ class HfScorer:
             values = self._pass(feed, text[:n_shared] if n_shared > part.depth else None)
         except FAULTS as error:
             return problem_of(error, self._name)
-        tally.add(feed.reads, values)
+        take(sums, feed.reads, values)
         return None
 
     def _retried(
-        self, tree: Tree, part: Range, problem: Problem, tally: Tally, is_chain: bool
+        self, tree: Tree, part: Range, problem: Problem, sums: Sums, is_chain: bool
     ) -> tuple[Range, ...]:
         """What is tried again after a fault.
 
@@ -251,7 +232,7 @@ class HfScorer:
                 return (part,)
         elif not is_chain and part.high - part.low > 1:
             return tree.halves(part)
-        tally.fail(range(part.low, part.high), problem)
+        give_up(sums[part.low : part.high], problem)
         return ()
 
     def _pass(self, feed: Feed, path: tuple[int, ...] | None) -> list[tuple[float, bool]]:
@@ -292,11 +273,11 @@ class HfScorer:
             cache.update(keys[:, :, :depth], values[:, :, :depth], layer)
         return cache
 
-    def _score_alone(self, spans: Sequence[Span], ledger: Ledger) -> None:
+    def _score_alone(self, spans: Sequence[Span], receiver: ScoreReceiver) -> None:
         """Feed every text whole, right-padded in batches; spans of one text are read from one
         row.
         """
-        tally = Tally(spans, ledger)
+        sums = [ReportedSum(span, receiver) for span in spans]
         waiting = batches.lines(spans, self._bounds.n_reads, self._is_length_dependent)
         again: list[list[Line]] = []
         while again or waiting:
@@ -306,13 +287,13 @@ class HfScorer:
             except FAULTS as error:
                 problem = problem_of(error, self._name)
             else:
-                tally.add([read for line in batch for read in line.reads], values)
+                take(sums, [read for line in batch for read in line.reads], values)
                 continue
             if problem.is_memory:
                 free_memory()
                 self._bounds = self._bounds.halved(sum(len(line.ids) for line in batch), len(batch))
             if len(batch) == 1:
-                tally.fail({read.span for read in batch[0].reads}, problem)
+                give_up([sums[read.span] for read in batch[0].reads], problem)
             else:
                 middle = (len(batch) + 1) // 2
                 again += batch[middle:], batch[:middle]
@@ -357,66 +338,7 @@ class _Probe:
     def put(self, span: Span, score: Score) -> None:
         self.found[span] = score.logprob
 
-    def fail(self, span: Span, error_type: str, message: str) -> None:
+    def fail(
+        self, span: Span, error_type: str, message: str, status: Status = Status.ERROR
+    ) -> None:
         log.debug("probe: %s: %s", error_type, message)
-
-
-def bounds_for(net: Any, batch_size: int | None) -> Bounds:
-    """What one forward pass of the model may hold."""
-    is_cpu = net.device.type == "cpu"
-    of_logits = LOGIT_BYTES_CPU if is_cpu else LOGIT_BYTES_GPU
-    n_reads = max(1, of_logits // (4 * net.config.get_text_config().vocab_size))
-    return Bounds(MOST_TOKENS_CPU if is_cpu else MOST_TOKENS_GPU, n_reads, batch_size)
-
-
-def is_length_dependent(config: Any) -> bool:
-    """Whether the rotary positions of a token change with the length of the whole text."""
-    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-    return any(f"'{kind}'" in str(rope) for kind in LENGTH_DEPENDENT)
-
-
-def ancestors_mask(feed: Feed, dtype: Any, device: Any) -> Any:
-    """What is added to the attention weights, (1, 1, fed, depth + fed): 0 for what a token sees,
-    else the lowest.
-    """
-    import torch
-
-    n = len(feed.ids)
-    place = torch.arange(n, device=device)
-    ends = torch.tensor(feed.ends, device=device)
-    is_seen = (place[None, :] <= place[:, None]) & (place[:, None] < ends[None, :])
-    mask = torch.zeros((n, feed.depth + n), dtype=dtype, device=device)
-    mask[:, feed.depth :].masked_fill_(~is_seen, torch.finfo(dtype).min)
-    return mask[None, None]
-
-
-def kept_of(cache: Any) -> list[tuple[Any, Any]]:
-    """Keys and values of each layer, (1, heads, tokens, size)."""
-    if hasattr(cache, "layers"):
-        return [(layer.keys, layer.values) for layer in cache.layers]
-    return list(zip(cache.key_cache, cache.value_cache, strict=True))  # transformers before 4.56
-
-
-def values_of(logits: Any, rows: list[int], tokens: list[int]) -> list[tuple[float, bool]]:
-    """(log-probability in nats, whether it is the highest) of tokens[i] in row rows[i] of logits
-    (n, vocabulary).
-
-    The logarithm of the softmax in float32 whatever the logits are, some rows at a time. (torch's
-    own, since the field takes it: over 49,152 entries it lies some 2e-5 above the exact value, and
-    other formulas would differ by that.)
-    """
-    import torch
-
-    found: list[tuple[float, bool]] = [(0.0, False)] * len(rows)
-    for first in range(0, logits.shape[0], ROWS_AT_ONCE):
-        part = logits[first : first + ROWS_AT_ONCE].float()
-        here = [i for i, row in enumerate(rows) if first <= row < first + ROWS_AT_ONCE]
-        if not here:
-            continue
-        row = torch.tensor([rows[i] - first for i in here], device=logits.device)
-        token = torch.tensor([tokens[i] for i in here], device=logits.device)
-        picked = part.log_softmax(-1)[row, token].tolist()
-        is_best = (part.argmax(-1)[row] == token).tolist()
-        for i, value in enumerate(zip(picked, is_best, strict=True)):
-            found[here[i]] = value
-    return found

@@ -30,8 +30,13 @@ class Prompt:
     is_open: bool = False
 
 
-class Chat:
-    """Renders messages with one tokenizer in one mode ("template" or "raw"); made by `chat_for`."""
+class PromptRenderer:
+    """Renders messages with one tokenizer; made by `renderer_for`.
+
+    Args:
+        tokenizer: of transformers.
+        mode: template or raw.
+    """
 
     def __init__(self, tokenizer: Any, mode: str) -> None:
         self.tokenizer = tokenizer
@@ -74,8 +79,8 @@ class Chat:
         )
 
 
-def chat_for(model: ModelPlan, tokenizer: Any) -> Chat:
-    """The Chat of `model.chat`: auto (the template if the tokenizer has one, else raw),
+def renderer_for(model: ModelPlan, tokenizer: Any) -> PromptRenderer:
+    """The renderer of `model.chat`: auto (the template if the tokenizer has one, else raw),
     template, raw.
     """
     if model.chat not in MODES:
@@ -87,7 +92,7 @@ def chat_for(model: ModelPlan, tokenizer: Any) -> Chat:
             f"({model.tokenizer or model.path}) has no chat template. Use model.chat=raw (or "
             "auto), or name another tokenizer in model.tokenizer."
         )
-    return Chat(tokenizer, "template" if has_template and model.chat != "raw" else "raw")
+    return PromptRenderer(tokenizer, "template" if has_template and model.chat != "raw" else "raw")
 
 
 def _own_prefix(tokenizer: Any) -> tuple[list[int], str]:
@@ -125,7 +130,7 @@ def base_rows(request: Generate) -> tuple[Reply, ...]:
 
 
 def ready(
-    chat: Chat, request: Generate, limit: int | None, now: Callable[[], float]
+    renderer: PromptRenderer, request: Generate, limit: int | None, now: Callable[[], float]
 ) -> Job | tuple[Reply, ...]:
     """The request made ready, or its failure rows: the template refused it, or it does not fit
     the context.
@@ -134,7 +139,7 @@ def ready(
 
     rows = base_rows(request)
     try:
-        prompt = chat.prompt(request.messages)
+        prompt = renderer.prompt(request.messages)
     except jinja2.TemplateError as error:
         return _all_failed(
             rows, "template_error", f"the chat template refused the messages: {error}", now()

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, assert_never
 
 from evalrun.backends.base import Sink, answered
 from evalrun.backends.cancelling import Cancellation
+from evalrun.backends.limits import check_limits
 from evalrun.backends.local import loading
 from evalrun.backends.openai.http.body import Reader, StreamReader
 from evalrun.backends.openai.http.client import Times, send_all
@@ -304,27 +305,7 @@ class ServiceBackend(ABC):
                     "decides. Set it where it belongs (sampling, model.path); model.extra_body "
                     f"may hold anything but {', '.join(OUR_KEYS)}."
                 )
-        _check_limits(model, where)
-
-
-def _check_limits(model: ModelPlan, where: str) -> None:
-    if model.concurrency < 1 or model.retries < 0:
-        raise Fault(
-            f"{where}: model.concurrency={model.concurrency} must be at least 1 and "
-            f"model.retries={model.retries} at least 0."
-        )
-    for key in ("connect_timeout_s", "first_token_timeout_s", "idle_timeout_s", "total_timeout_s"):
-        if not 0 < getattr(model, key) < float("inf"):
-            raise Fault(
-                f"{where}: model.{key}={getattr(model, key)} must be a positive number of seconds."
-            )
-    if model.n_per_request not in ("1", "all"):
-        raise Fault(f"{where}: model.n_per_request={model.n_per_request!r} must be 1 or all.")
-    if model.request_burst < 1 or not 0 < (model.request_rate or 1.0) < float("inf"):
-        raise Fault(
-            f"{where}: model.request_rate={model.request_rate} must be above 0 and "
-            f"model.request_burst={model.request_burst} at least 1."
-        )
+        check_limits(model)
 
 
 def _runs(indices: tuple[int, ...], is_joint: bool) -> Iterator[range]:

@@ -11,7 +11,7 @@ from typing import assert_never
 from evalrun.backends.base import Sink, answered, failed
 from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.replay.library import Library, load
-from evalrun.backends.replay.saved_rows import Entry, Saved, is_logprob
+from evalrun.backends.replay.saved_rows import Entry, SavedReply, is_logprob
 from evalrun.errors import Fault, TaskFailure, unknown, visible
 from evalrun.types import (
     Generate,
@@ -212,7 +212,7 @@ def _missing(base: Reply, entry: Entry, path: str) -> str:
     return f"document {base.doc_id!r} has no saved {what} in {path}{kinds}"
 
 
-def _text_row(base: Reply, saved: Saved, request: Generate) -> Reply:
+def _text_row(base: Reply, saved: SavedReply, request: Generate) -> Reply:
     """The saved answer as a new row.
 
     It was split when it was saved; what comes unsplit is split now.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from evalrun.backends.replay.saved_rows import KINDS, STATUSES, Entry, jsonl_entries, saved
+from evalrun.backends.replay.saved_rows import KINDS, STATUSES, Entry, jsonl_entries, saved_reply
 from evalrun.errors import Fault, nearest, visible
 from evalrun.types import Kind, Status
 
@@ -193,7 +193,7 @@ def _arrow_entries(files: list[Path]) -> Iterator[Entry]:
             entry = entries.get(doc_id)
             if entry is None:
                 entry = entries[doc_id] = Entry(file.name, doc_id, queries.get(doc_id))
-            entry.replies[kind, int(row["index"])] = saved(row)
+            entry.replies[kind, int(row["index"])] = saved_reply(row)
     yield from entries.values()
 
 

@@ -36,7 +36,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedReply:
     """One saved reply: the text of a sample, or the log-probability of a choice or a text."""
 
     text: str | None
@@ -62,7 +62,7 @@ class Entry:
     source: str
     doc_id: str | None
     query: str | None
-    replies: dict[Place, Saved] = field(default_factory=dict)
+    replies: dict[Place, SavedReply] = field(default_factory=dict)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -70,10 +70,10 @@ class Entry:
         return tuple(sorted({kind for kind, _ in self.replies}))
 
 
-def saved(row: Mapping[str, Any]) -> Saved:
+def saved_reply(row: Mapping[str, Any]) -> SavedReply:
     """What is kept of a row."""
     status = row.get("status")
-    return Saved(
+    return SavedReply(
         text=row.get("text"),
         reasoning=row.get("reasoning"),
         raw_text=row.get("raw_text"),
@@ -130,7 +130,7 @@ def jsonl_entries(file: Path) -> Iterator[Entry]:
                 raise Fault(
                     f"{where}: {what} {index} of {key[0]} {visible(key[1])!r} is there twice."
                 )
-            entry.replies[kind, index] = saved(each)
+            entry.replies[kind, index] = saved_reply(each)
     yield from entries.values()
 
 
@@ -165,10 +165,7 @@ def _checked(line: str, where: str) -> dict[str, Any]:
 def _check_types(row: Mapping[str, Any], where: str) -> None:
     wrong = [key for key in _TEXTS if not isinstance(row.get(key), str | None)]
     wrong += [key for key in _COUNTS if key in row and not _is_count(row[key])]
-    if "texts" in row and not (
-        isinstance(row["texts"], list) and all(isinstance(t, str | None) for t in row["texts"])
-    ):
-        wrong.append("texts")
+    wrong += ["texts"] if "texts" in row and not _is_texts(row["texts"]) else []
     if wrong:
         raise Fault(
             f"{where}: {', '.join(wrong)} must be text (texts: a list of it; index and counts: "
@@ -178,13 +175,21 @@ def _check_types(row: Mapping[str, Any], where: str) -> None:
         if row.get(key) not in allowed:
             names = ", ".join(str(name) for name in allowed if name is not None)
             raise Fault(f"{where}: {key} {row[key]!r} is not one of {names}.")
-    if row.get("logprob") is not None and not is_logprob(row["logprob"]):
+    _check_logprob(row, where)
+
+
+def _check_logprob(row: Mapping[str, Any], where: str) -> None:
+    logprob, is_greedy = row.get("logprob"), row.get("is_greedy")
+    if logprob is not None and not is_logprob(logprob):
         raise Fault(
-            f"{where}: logprob {row['logprob']!r} is no log-probability: a number of at most 0, in "
-            "nats."
+            f"{where}: logprob {logprob!r} is no log-probability: a number of at most 0, in nats."
         )
-    if not isinstance(row.get("is_greedy"), bool | None):
-        raise Fault(f"{where}: is_greedy {row['is_greedy']!r} must be true, false or null.")
+    if not isinstance(is_greedy, bool | None):
+        raise Fault(f"{where}: is_greedy {is_greedy!r} must be true, false or null.")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str | None) for text in value)
 
 
 def _check_text(row: Mapping[str, Any], where: str) -> None:

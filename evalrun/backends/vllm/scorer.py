@@ -11,20 +11,15 @@ which is never read. What they would have held is asked for again, as the end of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from evalrun.backends.base import Sink
-from evalrun.backends.loglikelihood.spans import (
-    Board,
-    Encoder,
-    Item,
-    Score,
-    Scored,
-    Span,
-    shared_length,
-)
+from evalrun.backends.loglikelihood.encoder import Encoder, Item
+from evalrun.backends.loglikelihood.partial_sum import ReportedSum
+from evalrun.backends.loglikelihood.pending_rows import PendingRows
+from evalrun.backends.loglikelihood.spans import Score, ScoredRequest, shared_length
 from evalrun.errors import TaskFailure
 from evalrun.types import ModelPlan, Reply, Status
 
@@ -43,47 +38,8 @@ class Unread(Exception):
         self.error_type = error_type
 
 
-class Goal:
-    """A span on its way: what its asks have brought.
-
-    The board hears of it once: when all have come, or one failed.
-    """
-
-    def __init__(self, board: Board, span: Span, n_asks: int) -> None:
-        self._board = board
-        self._span = span
-        self._left = n_asks
-        self._logprob = 0.0
-        self._is_greedy = True
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the board has heard of it."""
-        return self._left == 0
-
-    def add(self, scores: Iterable[Score]) -> None:
-        """Parts of the sum."""
-        for score in scores:
-            self._logprob += score.logprob
-            self._is_greedy = self._is_greedy and score.is_greedy
-
-    def end_ask(self) -> None:
-        """One of its asks is done."""
-        if self.is_over:
-            return
-        self._left -= 1
-        if self._left == 0:
-            self._board.put(self._span, Score(self._logprob, self._is_greedy))
-
-    def fail(self, error_type: str, message: str, status: Status = Status.ERROR) -> None:
-        """It cannot be scored; what its other asks bring is of no use."""
-        if not self.is_over:
-            self._left = 0
-            self._board.fail(self._span, error_type, message, status)
-
-
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ScoringRequest:
     """One request to the engine.
 
     The prompt's tokens from `start` on are scored, and the wanted ones as next token.
@@ -95,7 +51,7 @@ class Ask:
 
     prompt: tuple[int, ...]
     start: int
-    wanted: tuple[tuple[int, Goal], ...] = ()
+    wanted: tuple[tuple[int, ReportedSum], ...] = ()
 
     @property
     def prompt_ids(self) -> tuple[int, ...]:
@@ -129,8 +85,8 @@ class Ask:
             skip_clone=True,
         )
 
-    def take(self, output: Any) -> tuple[Ask, ...]:
-        """Give the goals what a finished output holds; what it lacks, as a further ask."""
+    def take(self, output: Any) -> tuple[ScoringRequest, ...]:
+        """Add what a finished output holds; what it lacks is a further request."""
         if not self.wanted:
             return ()
         try:
@@ -139,7 +95,7 @@ class Ask:
             self.fail(fault.error_type, str(fault))
             return ()
 
-    def _taken(self, output: Any) -> tuple[Ask, ...]:
+    def _taken(self, output: Any) -> tuple[ScoringRequest, ...]:
         (made,) = output.outputs
         if made.finish_reason not in ("stop", "length"):
             self.fail(
@@ -155,25 +111,25 @@ class Ask:
             for place in range(first, len(self.prompt))
         ]
         is_whole = first == self.start
-        for token, goal in self.wanted:
+        for token, span_sum in self.wanted:
             try:
-                goal.add((*parts, score_at(made.logprobs, 0, token)))
+                for score in (*parts, score_at(made.logprobs, 0, token)):
+                    span_sum.take(score.logprob, score.is_greedy)
             except Unread as fault:
-                goal.fail(fault.error_type, str(fault))
-            if is_whole:
-                goal.end_ask()
+                span_sum.give_up(fault.error_type, str(fault))
         if is_whole:
             return ()
-        rest = tuple((self.prompt[n_cached], goal) for _, goal in self.wanted if not goal.is_over)
-        return (Ask(self.prompt[:n_cached], self.start, rest),) if rest else ()
+        token = self.prompt[n_cached]
+        rest = tuple((token, span_sum) for _, span_sum in self.wanted if not span_sum.is_over)
+        return (ScoringRequest(self.prompt[:n_cached], self.start, rest),) if rest else ()
 
     def fail(self, error_type: str, message: str, status: Status = Status.ERROR) -> None:
-        """All goals fail."""
-        for _, goal in self.wanted:
-            goal.fail(error_type, message, status)
+        """All that wait for it fail."""
+        for _, span_sum in self.wanted:
+            span_sum.give_up(error_type, message, status)
 
 
-class Asker:
+class ScoringQueue:
     """Makes the asks of one run. Documents stay together, so that what they share is in the cache.
 
     config: vLLM's VllmConfig.
@@ -197,7 +153,7 @@ class Asker:
         self._n_tokens = 0
         self._last: tuple[int, ...] = ()
 
-    def add(self, request: Scored) -> Iterator[Ask]:
+    def add(self, request: ScoredRequest) -> Iterator[ScoringRequest]:
         """Take a request in; the asks of a board where one is full.
 
         What cannot be asked goes to the sink.
@@ -211,32 +167,34 @@ class Asker:
         self._items.append(item)
         self._n_tokens += sum(len(span.ids) for span in item.spans)
 
-    def flush(self) -> Iterator[Ask]:
+    def flush(self) -> Iterator[ScoringRequest]:
         """The asks of what was taken in since the last board."""
         items, self._items, self._n_tokens = self._items, [], 0
-        for ask in asks_of(Board(items, self._sink, self._known), self._most_rows):
-            n_new = ask.start - shared_length(ask.prompt, self._last)
-            if ask.start < len(ask.prompt) and n_new > self._most_rows:
+        for request in requests_of(PendingRows(items, self._sink, self._known), self._most_rows):
+            n_new = request.start - shared_length(request.prompt, self._last)
+            if request.start < len(request.prompt) and n_new > self._most_rows:
                 # read first, without a row of logits for each token
-                yield Ask(ask.prompt[: ask.start], ask.start)
-            self._last = ask.prompt
-            yield ask
+                yield ScoringRequest(request.prompt[: request.start], request.start)
+            self._last = request.prompt
+            yield request
 
 
-def asks_of(board: Board, most_rows: int) -> Iterator[Ask]:
+def requests_of(pending: PendingRows, most_rows: int) -> Iterator[ScoringRequest]:
     """The asks of a board in order of coming.
 
     Spans that differ in their last token share one; long ones are several.
     """
-    groups: dict[tuple[tuple[int, ...], int], list[tuple[int, Goal]]] = {}
-    for span in board.spans:
+    groups: dict[tuple[tuple[int, ...], int], list[tuple[int, ReportedSum]]] = {}
+    for span in pending.spans:
         ends = [*range(span.start + most_rows, len(span.ids), most_rows), len(span.ids)]
-        goal = Goal(board, span, len(ends))
+        span_sum = ReportedSum(span, pending)
         for start, end in zip([span.start, *ends], ends, strict=False):
-            groups.setdefault((span.ids[: end - 1], start), []).append((span.ids[end - 1], goal))
+            groups.setdefault((span.ids[: end - 1], start), []).append(
+                (span.ids[end - 1], span_sum)
+            )
     for (prompt, start), wanted in groups.items():
         for i in range(0, len(wanted), MOST_WANTED):
-            yield Ask(prompt, start, tuple(wanted[i : i + MOST_WANTED]))
+            yield ScoringRequest(prompt, start, tuple(wanted[i : i + MOST_WANTED]))
 
 
 def score_at(rows: Any, place: int, token: int) -> Score:

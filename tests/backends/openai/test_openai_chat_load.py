@@ -14,8 +14,12 @@ from support.chat_servers import SSE_HEAD, ask, http, mock, plan, rows_of, scrip
 from evalrun import backends
 from evalrun.backends.openai.backend import Generation
 from evalrun.backends.openai.http.body import StreamReader
-from evalrun.backends.openai.http.concurrency import FIRST_LIMIT, Endpoint, EndpointPool
-from evalrun.backends.openai.http.rate_limit import Rate
+from evalrun.backends.openai.http.concurrency import (
+    FIRST_LIMIT,
+    Endpoint,
+    EndpointPool,
+    RequestRate,
+)
 from evalrun.errors import Stopped
 from evalrun.types import Generate, Reply
 
@@ -149,7 +153,7 @@ RATES = [
 def test_tokens_of_a_rate(
     per_s: float, burst: int, moments: list[float], waits: list[float]
 ) -> None:
-    rate = Rate(per_s, burst)
+    rate = RequestRate(per_s, burst)
     assert [rate.reserve_s(moment) for moment in moments] == pytest.approx(waits)
 
 

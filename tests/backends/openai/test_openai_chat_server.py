@@ -66,8 +66,8 @@ BAD_PLANS = [
     ({"engine": (("enforce_eager", True),)}, "enforce_eager"),
     ({"extra_body": (("n", 4),)}, "extra_body.n"),
     ({"extra_body": (("seed", 4),)}, "extra_body.seed"),
-    ({"concurrency": 0}, "concurrency=0"),
-    ({"retries": -1}, "retries=-1"),
+    ({"concurrency": 0}, "model.concurrency must be a positive integer; got 0"),
+    ({"retries": -1}, "model.retries must be 0 or more"),
     ({"idle_timeout_s": 0.0}, "idle_timeout_s"),
     ({"total_timeout_s": float("inf")}, "total_timeout_s"),
 ]

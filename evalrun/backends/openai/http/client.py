@@ -8,15 +8,14 @@ import asyncio
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from evalrun.backends.base import Sink, failed
 from evalrun.backends.openai.http.body import Reader
-from evalrun.backends.openai.http.concurrency import Endpoint, EndpointPool
+from evalrun.backends.openai.http.concurrency import Endpoint, EndpointPool, RequestRate
 from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.event_loop import work_through
-from evalrun.backends.openai.http.rate_limit import Rate
 from evalrun.backends.openai.http.retry import (
     AttemptFailed,
     Refusals,
@@ -72,6 +71,27 @@ class ServerCall(Protocol):
         """The rows without an answer: keys and seeds."""
 
 
+@dataclass(slots=True)
+class Sending:
+    """A call on its way.
+
+    Attributes:
+        call: what is sent.
+        body: its bytes.
+        total_at: when it must be done, with all its attempts, on the loop's clock.
+        n_attempts: that were begun.
+        endpoint: of the last attempt.
+        times: of the last attempt.
+    """
+
+    call: ServerCall
+    body: bytes
+    total_at: float
+    n_attempts: int = 0
+    endpoint: Endpoint | None = None
+    times: Times = field(default_factory=Times)
+
+
 async def send_all(
     connection: Connection, route: str, calls: Iterable[ServerCall], sink: Sink
 ) -> None:
@@ -111,7 +131,9 @@ class Client:
             [Endpoint(URL(url), model.concurrency, proxy_of(url, model.use_proxy)) for url in urls]
         )
         self.rate = (
-            None if model.request_rate is None else Rate(model.request_rate, model.request_burst)
+            None
+            if model.request_rate is None
+            else RequestRate(model.request_rate, model.request_burst)
         )
         self.refusals = Refusals()
         self.loop = asyncio.get_running_loop()
@@ -127,47 +149,54 @@ class Client:
         """
         if self.is_over:  # the run ends: nothing more is sent while it does
             return
-        body = call.body
+        sending = Sending(call, call.body, self.loop.time() + self.model.total_timeout_s)
         fault: AttemptFailed | None = None
-        endpoint: Endpoint | None = None
-        n_attempts, total_at = 0, self.loop.time() + self.model.total_timeout_s
-        while True:
-            asked_at = self.loop.time()
-            endpoint = await self.pool.take(endpoint)
-            try:
-                if self.rate is not None:
-                    await self.rate.take()
-                sent_at = self.loop.time()
-                total_at += sent_at - asked_at
-                n_attempts += 1
-                times = Times()
-                rows = await self._attempt(call, body, n_attempts, total_at, endpoint, times)
-                fault = None
-                break
-            except AttemptFailed as failure:
-                fault = failure
-                endpoint.failed(fault.http_status, fault.is_unreachable, sent_at, self.loop.time())
-            finally:
-                self.pool.give_back(endpoint)
-            if (
-                fault.is_unreachable
-                and self.pool.has_another(endpoint)
-                and self.loop.time() < total_at
-            ):
-                n_attempts -= 1
+        while isinstance(outcome := await self._send(sending), AttemptFailed):
+            fault = outcome
+            if self._may_go_elsewhere(fault, sending):
+                sending.n_attempts -= 1
                 continue
-            wait = wait_s(n_attempts, fault.retry_after_s)
-            is_late = self.loop.time() + wait >= total_at
-            if fault.is_final or is_late or n_attempts > self.model.retries:
-                rows = self._failures(call, fault, n_attempts, times, wait if is_late else None)
+            wait = wait_s(sending.n_attempts, fault.retry_after_s)
+            is_late = self.loop.time() + wait >= sending.total_at
+            if fault.is_final or is_late or sending.n_attempts > self.model.retries:
+                rows = self._failures(sending, fault, wait if is_late else None)
                 break
             await asyncio.sleep(wait)
+        else:
+            rows, fault = outcome, None
         self._deliver(rows)
         # its rows had failed with another call: one cause is counted once
         if fault is not None and not rows:
             return
         if self.refusals.note(fault) and fault is not None:
             raise self._given_up(fault)
+
+    async def _send(self, sending: Sending) -> list[Reply] | AttemptFailed:
+        """One attempt, at an endpoint that has room for it: the rows, or why there are none."""
+        asked_at = self.loop.time()
+        sending.endpoint = endpoint = await self.pool.take(sending.endpoint)
+        try:
+            if self.rate is not None:
+                await self.rate.take()
+            sent_at = self.loop.time()
+            sending.total_at += sent_at - asked_at
+            sending.n_attempts += 1
+            sending.times = Times()
+            return await self._attempt(sending, endpoint)
+        except AttemptFailed as fault:
+            endpoint.failed(fault.http_status, fault.is_unreachable, sent_at, self.loop.time())
+            return fault
+        finally:
+            self.pool.give_back(endpoint)
+
+    def _may_go_elsewhere(self, fault: AttemptFailed, sending: Sending) -> bool:
+        """Whether the endpoint took no connection and another may."""
+        return (
+            fault.is_unreachable
+            and sending.endpoint is not None
+            and self.pool.has_another(sending.endpoint)
+            and self.loop.time() < sending.total_at
+        )
 
     def _deliver(self, rows: Iterable[Reply]) -> None:
         """Hand rows to the sink; once it has raised it is not called again."""
@@ -180,24 +209,16 @@ class Client:
             self.is_over = True
             raise
 
-    async def _attempt(
-        self,
-        call: ServerCall,
-        body: bytes,
-        n_attempts: int,
-        total_at: float,
-        endpoint: Endpoint,
-        times: Times,
-    ) -> list[Reply]:
+    async def _attempt(self, sending: Sending, endpoint: Endpoint) -> list[Reply]:
         """Send the body once. AttemptFailed where no whole answer comes."""
         import aiohttp
 
-        reader = call.reader()
-        timer = AttemptTimer(self.timeouts, endpoint.activity, total_at)
+        reader, times = sending.call.reader(), sending.times
+        timer = AttemptTimer(self.timeouts, endpoint.activity, sending.total_at)
         try:
             with timer:
                 async with self.session.post(
-                    endpoint.url, data=body, allow_redirects=False, proxy=endpoint.proxy
+                    endpoint.url, data=sending.body, allow_redirects=False, proxy=endpoint.proxy
                 ) as response:
                     timer.heard()
                     if response.status != 200:
@@ -215,7 +236,7 @@ class Client:
             if not reader.is_complete():
                 is_unreachable = isinstance(fault, aiohttp.ClientConnectorError)
                 raise _disconnected(fault, times.is_open, is_unreachable) from fault
-        return list(call.answers(reader, n_attempts, times))
+        return list(sending.call.answers(reader, sending.n_attempts, times))
 
     async def _read(
         self,
@@ -258,15 +279,15 @@ class Client:
         endpoint.began(max(0.0, (times.first_s or time.time()) - times.started_s))
         self.pool.wake()
 
-    def _failures(
-        self,
-        call: ServerCall,
-        fault: AttemptFailed,
-        n_attempts: int,
-        times: Times,
-        wait: float | None,
-    ) -> list[Reply]:
-        message = fault.message
+    def _failures(self, sending: Sending, fault: AttemptFailed, wait: float | None) -> list[Reply]:
+        """The rows of a call that failed for good.
+
+        Args:
+            sending: the call.
+            fault: of its last attempt.
+            wait: seconds that would have passed its time limit; None: it did not fail by that.
+        """
+        message, n_attempts, times = fault.message, sending.n_attempts, sending.times
         if wait is not None and not fault.is_final and n_attempts <= self.model.retries:
             message += (
                 f" (not tried again: a wait of {wait:.0f} s would pass "
@@ -274,7 +295,7 @@ class Client:
             )
         message, ended_s = self.connection.key.hidden(message), time.time()
         rows = []
-        for base in call.bases(n_attempts):
+        for base in sending.call.bases(n_attempts):
             base = replace(
                 base, http_status=fault.http_status, started_s=times.started_s, ended_s=ended_s
             )

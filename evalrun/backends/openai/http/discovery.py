@@ -65,7 +65,7 @@ async def find_servers(model: ModelPlan, key: ApiKey, route: str) -> Server:
 
 
 @dataclass(slots=True)
-class _Answer:
+class _ProbeResponse:
     """What a probe brought: an HTTP status with a body, or the reason why there is none."""
 
     url: str
@@ -140,7 +140,7 @@ class Probe:
             f"ask. Set model.path to one of: {names}."
         )
 
-    def _unreachable(self, answer: _Answer | None) -> Fault:
+    def _unreachable(self, answer: _ProbeResponse | None) -> Fault:
         tried = self.key.hidden(visible("; ".join(self.tried)))
         if answer is not None and answer.status in (401, 403):
             named = (
@@ -167,7 +167,7 @@ class Probe:
             f"No server at {self.where}={visible(self.base_url or '')!r}. Tried {tried}. {way_out}"
         )
 
-    async def _get(self, session: aiohttp.ClientSession, url: str) -> _Answer:
+    async def _get(self, session: aiohttp.ClientSession, url: str) -> _ProbeResponse:
         """GET with a few repeats where the server says that it will be there in a while."""
         for n_failed in range(1, min(self.model.retries, 3) + 2):
             answer = await self._send(session, "GET", url)
@@ -179,7 +179,7 @@ class Probe:
         self.tried.append(answer.said)
         return answer
 
-    async def _send(self, session: aiohttp.ClientSession, method: str, url: str) -> _Answer:
+    async def _send(self, session: aiohttp.ClientSession, method: str, url: str) -> _ProbeResponse:
         import time
 
         import aiohttp
@@ -199,15 +199,15 @@ class Probe:
             ):
                 content = await read_up_to(response, 4_000_000)
                 wait = retry_after_s(response.headers.get("Retry-After"), time.time())
-                return _Answer(url, response.status, content, retry_after_s=wait)
+                return _ProbeResponse(url, response.status, content, retry_after_s=wait)
         except TimeoutError:
             connect_s = min(self.model.connect_timeout_s, limit_s)
-            return _Answer(
+            return _ProbeResponse(
                 url,
                 problem=f"no answer in time (connect limit {connect_s:g} s, {limit_s:g} s in all)",
             )
         except (aiohttp.ClientError, OSError, ValueError) as fault:
-            return _Answer(url, problem=problem_text(fault))
+            return _ProbeResponse(url, problem=problem_text(fault))
 
     async def _has_route(self, session: aiohttp.ClientSession, root: str) -> bool:
         """True where POST of an empty body to the route is refused for its content, not for its

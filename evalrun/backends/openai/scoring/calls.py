@@ -10,11 +10,13 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from evalrun.backends.base import Sink
-from evalrun.backends.loglikelihood.spans import Board, Item, Score, Scored, Span
+from evalrun.backends.loglikelihood.encoder import Item
+from evalrun.backends.loglikelihood.pending_rows import PendingRows
+from evalrun.backends.loglikelihood.spans import Score, ScoredRequest, Span
 from evalrun.backends.openai.http.body import JsonReader, Reader
 from evalrun.backends.openai.http.client import Client, ServerCall, Times
 from evalrun.backends.openai.http.event_loop import work_through
-from evalrun.backends.openai.scoring import responses as reading
+from evalrun.backends.openai.scoring import responses
 from evalrun.backends.openai.scoring.token_tree import (
     Node,
     Prefix,
@@ -58,8 +60,8 @@ class Way:
     def read(self, found: Found, span: Span) -> Score:
         """The score of a span of token ids. AttemptFailed where the answer does not hold it."""
         if self.kind == "prompt_logprobs":
-            return reading.from_prompt_logprobs(found, span)
-        return reading.from_echo(found, span, self.n_generated)
+            return responses.from_prompt_logprobs(found, span)
+        return responses.from_echo(found, span, self.n_generated)
 
 
 def token_fields(ids: Iterable[int]) -> dict[str, Any]:
@@ -79,23 +81,23 @@ def token_fields(ids: Iterable[int]) -> dict[str, Any]:
     }
 
 
-class Desk:
+class BlockRows:
     """The rows of one block: they are handed out when the last of their spans is scored."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._done: list[Reply] = []
-        self._board = Board(items, self._done.append)
+        self._pending = PendingRows(items, self._done.append)
         self._failed: set[Span] = set()
 
     @property
     def spans(self) -> tuple[Span, ...]:
         """The distinct spans still to be scored."""
-        return self._board.spans
+        return self._pending.spans
 
     def put(self, scores: Mapping[Span, Score], n_attempts: int, times: Times) -> list[Reply]:
         """The rows that these scores complete."""
         for span, score in scores.items():
-            self._board.put(span, score)
+            self._pending.put(span, score)
         columns = {
             "attempts": n_attempts,
             "http_status": 200,
@@ -110,7 +112,7 @@ class Desk:
             if span in self._failed:  # the calls of several of its tokens may fail
                 continue
             self._failed.add(span)
-            self._board.fail(span, "unknown", "")
+            self._pending.fail(span, "unknown", "")
         return [replace(row, attempts=n_attempts) for row in self._taken()]
 
     def is_waiting(self, spans: Iterable[Span]) -> bool:
@@ -128,7 +130,7 @@ class SpanCall:
     """One body whose answer scores `spans`."""
 
     fields: Mapping[str, Any]
-    desk: Desk
+    rows: BlockRows
     spans: tuple[Span, ...]
     read: Callable[[Found], Mapping[Span, Score]]
 
@@ -148,9 +150,9 @@ class SpanCall:
         """
         assert isinstance(reader, JsonReader)
         found = reader.found or {}
-        rows = self.desk.put(self.read(found), n_attempts, times)
+        rows = self.rows.put(self.read(found), n_attempts, times)
         # where the server makes the prompt, only it can count
-        counted = reading.prompt_count(found)
+        counted = responses.prompt_count(found)
         return [
             replace(row, prompt_tokens=counted) if row.prompt_tokens is None else row
             for row in rows
@@ -158,7 +160,7 @@ class SpanCall:
 
     def bases(self, n_attempts: int) -> list[Reply]:
         """The rows that fail with this call."""
-        return self.desk.fail(self.spans, n_attempts)
+        return self.rows.fail(self.spans, n_attempts)
 
 
 def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iterator[ServerCall]:
@@ -171,29 +173,29 @@ def span_calls(base: Mapping[str, Any], way: Way, items: Iterable[Item]) -> Iter
     read by one call; where it keeps prefixes too, longer continuations go token by token if that
     computes less.
     """
-    desk = Desk(items)
-    for spans in contexts_of(desk.spans):
+    rows = BlockRows(items)
+    for spans in contexts_of(rows.spans):
         longest = 1 if way.has_token_ids else 0  # most tokens of a span that goes in steps
         if way.has_token_ids and way.block_size is not None and is_cheaper(spans, way.block_size):
             longest = max(span.n_scored for span in spans)
         for prefix, node in nodes_of([span for span in spans if span.n_scored <= longest]).items():
-            yield from _node_calls(base, desk, prefix, node)
+            yield from _node_calls(base, rows, prefix, node)
         for span in spans:
             if span.n_scored > longest:
                 yield SpanCall(
-                    {**base, **way.fields(list(span.ids))}, desk, (span,), partial(_one, way, span)
+                    {**base, **way.fields(list(span.ids))}, rows, (span,), partial(_one, way, span)
                 )
 
 
 def _node_calls(
-    base: Mapping[str, Any], desk: Desk, prefix: Prefix, node: Node
+    base: Mapping[str, Any], rows: BlockRows, prefix: Prefix, node: Node
 ) -> Iterator[ServerCall]:
     tokens = list(node)
     for begin in range(0, len(tokens), MOST_TOKEN_IDS):
         some = {token: node[token] for token in tokens[begin : begin + MOST_TOKEN_IDS]}
         fields = {**base, "prompt": list(prefix), **token_fields(some)}
         spans = tuple(part.span for parts in some.values() for part in parts)
-        yield SpanCall(fields, desk, spans, partial(_node, len(prefix), some))
+        yield SpanCall(fields, rows, spans, partial(_node, len(prefix), some))
 
 
 def _one(way: Way, span: Span, found: Found) -> dict[Span, Score]:
@@ -202,14 +204,14 @@ def _one(way: Way, span: Span, found: Found) -> dict[Span, Score]:
 
 def _node(n_sent: int, node: Node, found: Found) -> dict[Span, Score]:
     """The scores of the spans whose last part this is. AttemptFailed before any part is added."""
-    n_prompt = reading.prompt_count(found)
+    n_prompt = responses.prompt_count(found)
     if n_prompt is not None and n_prompt != n_sent:
-        raise reading.bad(f"it counts {n_prompt} prompt tokens where {n_sent} were sent")
-    scores = reading.from_token_ids(found, list(node))
+        raise responses.bad(f"it counts {n_prompt} prompt tokens where {n_sent} were sent")
+    scores = responses.from_token_ids(found, list(node))
     done: dict[Span, Score] = {}
     for token, parts in node.items():
         for part in parts:
-            if (whole := part.add(scores[token])) is not None:
+            if (whole := part.add(scores[token].logprob, scores[token].is_greedy)) is not None:
                 done[part.span] = whole
     return done
 
@@ -238,18 +240,18 @@ async def send_block(client: Client, calls: Iterable[ServerCall | Reply]) -> Non
     async def work(job: ServerCall | Reply) -> None:
         if isinstance(job, Reply):
             client.sink(job)
-        elif not isinstance(job, SpanCall) or job.desk.is_waiting(job.spans):
+        elif not isinstance(job, SpanCall) or job.rows.is_waiting(job.spans):
             await client.answer(job)
 
     await work_through(calls, work, client.model.concurrency)
 
 
-def blocks_of(requests: Iterable[Scored], concurrency: int) -> Iterator[list[Scored]]:
+def blocks_of(requests: Iterable[ScoredRequest], concurrency: int) -> Iterator[list[ScoredRequest]]:
     """Requests in blocks, so that memory does not grow with their number; those of a document
     stay together.
     """
     most = max(LEAST_BLOCK, 8 * concurrency)
-    block: list[Scored] = []
+    block: list[ScoredRequest] = []
     for request in requests:
         if len(block) >= most and request.doc_id != block[-1].doc_id:
             yield block

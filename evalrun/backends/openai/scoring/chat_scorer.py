@@ -16,16 +16,17 @@ from typing import Any
 
 from evalrun.backends.base import Sink, failed
 from evalrun.backends.local import loading
-from evalrun.backends.local.prompts import Chat
-from evalrun.backends.loglikelihood.spans import Item, Score, Scored, Span
+from evalrun.backends.local.prompts import PromptRenderer
+from evalrun.backends.loglikelihood.encoder import Item
+from evalrun.backends.loglikelihood.spans import Score, ScoredRequest, Span
 from evalrun.backends.openai.http.client import Client, ServerCall
 from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.json_calls import JsonClient
 from evalrun.backends.openai.http.retry import AttemptFailed
-from evalrun.backends.openai.scoring import responses as reading
+from evalrun.backends.openai.scoring import responses
 from evalrun.backends.openai.scoring.calls import (
     MOST_TOKEN_IDS,
-    Desk,
+    BlockRows,
     Found,
     OnceSink,
     SpanCall,
@@ -51,7 +52,7 @@ class ChatScorer:
         self._key = connection.key
         self._base = {**extra, "model": connection.server.model}
         self._is_checked = False
-        self._own: Chat | None = None
+        self._own: PromptRenderer | None = None
         self._tails: dict[str, tuple[int, ...]] = {}
 
     def check(self, is_single_token: bool = True) -> None:
@@ -66,7 +67,7 @@ class ChatScorer:
             self._connection.run(self._probe())
             self._is_checked = True
 
-    def score(self, requests: Iterable[Scored], sink: Sink) -> None:
+    def score(self, requests: Iterable[ScoredRequest], sink: Sink) -> None:
         """Every key of every request reaches the sink.
 
         TaskFailure after 20 equal refusals in a row.
@@ -74,7 +75,7 @@ class ChatScorer:
         self.check()
         self._connection.run(self._score(requests, OnceSink(sink)))
 
-    async def _score(self, requests: Iterable[Scored], sink: Sink) -> None:
+    async def _score(self, requests: Iterable[ScoredRequest], sink: Sink) -> None:
         async with self._connection.session() as session:
             client = Client(self._connection, "chat/completions", session, sink)
             json_client = JsonClient(self._connection, session, "tokenize", is_root=True)
@@ -100,10 +101,10 @@ class ChatScorer:
             found = await chat.ask_one({**self._fields(PROBE), **_token_fields(ids)})
             try:
                 if isinstance(found, Reply):
-                    raise reading.bad(
+                    raise responses.bad(
                         f"logprob_token_ids are refused: {(found.error_message or '')[:300]}"
                     )
-                reading.from_chat_token_ids(found, ids)
+                responses.from_chat_token_ids(found, ids)
             except AttemptFailed as fault:
                 raise self._none(self._key.hidden(visible(fault.message))) from fault
 
@@ -140,7 +141,7 @@ class ChatScorer:
 
     def _local_tail(self, path: str, text: str) -> tuple[int, ...]:
         if self._own is None:
-            self._own = Chat(loading.load_tokenizer(self._model, path), "template")
+            self._own = PromptRenderer(loading.load_tokenizer(self._model, path), "template")
             if not self._own.tokenizer.chat_template:
                 raise self._none(
                     f"the tokenizer {path} has no chat template, so the tokens after it are not "
@@ -172,7 +173,7 @@ class ChatScorer:
 
     # ---- requests into calls ---------------------------------------------------------------------
 
-    def _calls(self, block: list[Scored]) -> Iterator[ServerCall | Reply]:
+    def _calls(self, block: list[ScoredRequest]) -> Iterator[ServerCall | Reply]:
         for _, group in groupby(block, key=lambda r: (r.doc_id, getattr(r, "messages", None))):
             choices: list[Loglikelihood] = []
             for request in group:
@@ -203,19 +204,19 @@ class ChatScorer:
             notes = json.dumps({"leading_blanks_dropped": True}) if is_stripped else None
             # the context is not known as tokens: 0
             items.append(Item(_with(row, notes), (Span((0, ids[0]), 1),)))
-        desk = Desk(items)
-        spans = desk.spans
+        rows = BlockRows(items)
+        spans = rows.spans
         for begin in range(0, len(spans), MOST_TOKEN_IDS):
             some = spans[begin : begin + MOST_TOKEN_IDS]
             fields = {
                 **self._fields(choices[0].messages),
                 **_token_fields([span.ids[1] for span in some]),
             }
-            yield SpanCall(fields, desk, some, partial(_read, some))
+            yield SpanCall(fields, rows, some, partial(_read, some))
 
 
 def _read(spans: tuple[Span, ...], found: Found) -> dict[Span, Score]:
-    scores = reading.from_chat_token_ids(found, [span.ids[1] for span in spans])
+    scores = responses.from_chat_token_ids(found, [span.ids[1] for span in spans])
     return {span: scores[span.ids[1]] for span in spans}
 
 
@@ -233,7 +234,7 @@ def _token_fields(ids: list[int]) -> dict[str, Any]:
     }
 
 
-def _refusal(request: Scored) -> Reply | None:
+def _refusal(request: ScoredRequest) -> Reply | None:
     """The failure row of a request that a chat server cannot answer."""
     row = _row(request)
     if isinstance(request, Rolling):
@@ -250,7 +251,7 @@ def _refusal(request: Scored) -> Reply | None:
     return None
 
 
-def _row(request: Scored) -> Reply:
+def _row(request: ScoredRequest) -> Reply:
     ((doc_id, kind, index, turn),) = request.keys()
     return Reply(doc_id, kind, index, turn)
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from evalrun.backends.base import Sink
 from evalrun.backends.local import loading
-from evalrun.backends.loglikelihood.spans import Encoder, Item, Refused, Scored, Span
+from evalrun.backends.loglikelihood.encoder import Encoder, Item, Refused
+from evalrun.backends.loglikelihood.spans import ScoredRequest, Span
 from evalrun.backends.openai.http.client import Client, ServerCall
 from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.json_calls import JsonClient
 from evalrun.backends.openai.http.retry import AttemptFailed
 from evalrun.backends.openai.http.server import VERSIONED, proxy_of
-from evalrun.backends.openai.scoring import responses as reading
+from evalrun.backends.openai.scoring import responses
 from evalrun.backends.openai.scoring.calls import (
     OnceSink,
     Way,
@@ -26,7 +27,7 @@ from evalrun.backends.openai.scoring.calls import (
     span_calls,
     token_fields,
 )
-from evalrun.backends.openai.scoring.server_tokenizer import ServedTokenizer
+from evalrun.backends.openai.scoring.server_tokenizer import ServerTokenizer
 from evalrun.backends.openai.scoring.text_scorer import text_calls
 from evalrun.errors import Fault, visible
 from evalrun.types import Reply
@@ -71,7 +72,7 @@ class PromptScorer:
             self._way = self._connection.run(self._find_way())
         return self._way
 
-    def score(self, requests: Iterable[Scored], sink: Sink) -> None:
+    def score(self, requests: Iterable[ScoredRequest], sink: Sink) -> None:
         """Every key of every request reaches the sink.
 
         TaskFailure after 20 equal refusals in a row.
@@ -81,7 +82,7 @@ class PromptScorer:
     def _session(self) -> aiohttp.ClientSession:
         return self._connection.session()
 
-    async def _score(self, way: Way, requests: Iterable[Scored], sink: Sink) -> None:
+    async def _score(self, way: Way, requests: Iterable[ScoredRequest], sink: Sink) -> None:
         async with self._session() as session:
             client = Client(self._connection, "completions", session, sink)
             encoder: Encoder | None = None
@@ -92,7 +93,7 @@ class PromptScorer:
                 if encoder is None:
                     await send_block(client, text_calls(self._base, way, block))
                     continue
-                if isinstance(tokenizer, ServedTokenizer):
+                if isinstance(tokenizer, ServerTokenizer):
                     made = await tokenizer.all_settled(encoder.ready, block)
                 else:
                     made = [encoder.ready(request) for request in block]
@@ -105,7 +106,7 @@ class PromptScorer:
     async def _encoder(self, session: aiohttp.ClientSession, tokenizer: Any, way: Way) -> Encoder:
         """With the server's limit: a prompt, and the token that is generated after it, must fit."""
         most = self._model.max_model_len
-        if most is None and isinstance(tokenizer, ServedTokenizer):
+        if most is None and isinstance(tokenizer, ServerTokenizer):
             most = tokenizer.max_model_len
         elif most is None:
             most = await self._listed_limit(session)
@@ -114,7 +115,7 @@ class PromptScorer:
         def make() -> Encoder:
             return Encoder(self._model, tokenizer, limit)
 
-        return await tokenizer.settled(make) if isinstance(tokenizer, ServedTokenizer) else make()
+        return await tokenizer.settled(make) if isinstance(tokenizer, ServerTokenizer) else make()
 
     async def _tokenizer(self, session: aiohttp.ClientSession) -> Any:
         """model.tokenizer, else the server's own; None where neither is there."""
@@ -128,7 +129,7 @@ class PromptScorer:
             for name in ("bos_token", "eos_token")
         )
         json_client = JsonClient(self._connection, session, "tokenize", is_root=True)
-        tokenizer = ServedTokenizer(json_client, self._server.model, *names)
+        tokenizer = ServerTokenizer(json_client, self._server.model, *names)
         try:
             ids = await tokenizer.settled(lambda: tokenizer.encode(PROBE_TEXT))
         except Refused:
@@ -222,10 +223,10 @@ class PromptScorer:
         for way in (Way("text", 0), Way("text", 1)):
             found = await json_client.ask_one({**self._base, **way.fields(PROBE_TEXT)})
             try:
-                echo = reading.Echo.of(_answer(found), way.n_generated)
+                echo = responses.Echo.of(_answer(found), way.n_generated)
                 border = echo.border(PROBE_TEXT, PROBE_TEXT.removeprefix("The"))
                 if border is None:
-                    raise reading.bad("the echoed tokens do not spell the text")
+                    raise responses.bad("the echoed tokens do not spell the text")
                 echo.scored(border[0])
             except AttemptFailed as fault:
                 said.append(f"{_name(way)}: {fault.message}")
@@ -242,7 +243,7 @@ class PromptScorer:
             {**self._base, "prompt": list(span.ids[:-1]), **token_fields(ids)}
         )
         try:
-            reading.from_token_ids(_answer(found), ids)
+            responses.from_token_ids(_answer(found), ids)
         except AttemptFailed:
             return False
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from evalrun.backends.loglikelihood.spans import Refused
+from evalrun.backends.loglikelihood.encoder import Refused
 from evalrun.backends.openai.http.json_calls import JsonClient
 from evalrun.errors import TaskFailure
 from evalrun.types import Reply
@@ -25,7 +25,7 @@ NO_START = (
 
 
 class Unknown(Exception):
-    """A text whose tokens must be fetched first. Nobody but `ServedTokenizer` catches it."""
+    """A text whose tokens must be fetched first. Nobody but `ServerTokenizer` catches it."""
 
     def __init__(self, text: str, is_full: bool) -> None:
         super().__init__(text)
@@ -33,7 +33,7 @@ class Unknown(Exception):
         self.is_full = is_full
 
 
-class ServedTokenizer:
+class ServerTokenizer:
     """Encodes by /tokenize, and keeps the tokens of the texts in work. is_full: with what stands
     before every text.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from evalrun.backends.base import failed
-from evalrun.backends.loglikelihood.spans import Scored
+from evalrun.backends.loglikelihood.spans import ScoredRequest
 from evalrun.backends.openai.http.body import JsonReader, Reader
 from evalrun.backends.openai.http.client import ServerCall, Times
 from evalrun.backends.openai.http.retry import AttemptFailed
@@ -89,7 +89,7 @@ class TextCall:
 
 
 def text_calls(
-    base: Mapping[str, Any], way: Way, requests: Iterable[Scored]
+    base: Mapping[str, Any], way: Way, requests: Iterable[ScoredRequest]
 ) -> Iterator[ServerCall | Reply]:
     """The calls of a block, each distinct text once; a request that cannot be asked is its
     failure row.
@@ -115,7 +115,7 @@ def text_calls(
         yield TextCall(base, way, context + scored, scored, is_single, tuple(rows))
 
 
-def _parts(request: Scored) -> tuple[str, str, bool]:
+def _parts(request: ScoredRequest) -> tuple[str, str, bool]:
     """(context, what is scored, whether it must be one token).
 
     Blanks that end the context are scored.

@@ -9,9 +9,9 @@ token.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from evalrun.backends.loglikelihood.spans import Score, Span
+from evalrun.backends.loglikelihood.partial_sum import SpanSum
+from evalrun.backends.loglikelihood.spans import Span
 
 CALL_COST = 10  # of a call, in tokens that are read (vLLM 0.32 on a CPU: 9)
 # of a prompt's token with its row of logits, in tokens that are read (measured there: 1.65)
@@ -19,27 +19,7 @@ SCORED_COST = 1.6
 Prefix = tuple[int, ...]
 
 
-@dataclass(slots=True)
-class Sum:
-    """A span on its way: the sum of the parts that have come."""
-
-    span: Span
-    left: int
-    logprob: float = 0.0
-    is_greedy: bool = True
-
-    def add(self, score: Score) -> Score | None:
-        """A part; the whole score with the last one.
-
-        A span whose part fails never gets its last one.
-        """
-        self.logprob += score.logprob
-        self.is_greedy = self.is_greedy and score.is_greedy
-        self.left -= 1
-        return Score(self.logprob, self.is_greedy) if self.left == 0 else None
-
-
-Node = dict[int, list[Sum]]
+Node = dict[int, list[SpanSum]]
 """Token that may follow -> whose part it is."""
 
 
@@ -58,7 +38,7 @@ def nodes_of(spans: Sequence[Span]) -> dict[Prefix, Node]:
     """
     nodes: dict[Prefix, Node] = {}
     for span in spans:
-        whole = Sum(span, span.n_scored)
+        whole = SpanSum(span)
         for place in range(span.start, len(span.ids)):
             nodes.setdefault(span.ids[:place], {}).setdefault(span.ids[place], []).append(whole)
     return dict(sorted(nodes.items(), key=lambda item: len(item[0])))
