@@ -138,6 +138,8 @@ SPELLED = [
     ("\\sin 30^\\circ", "\\sin(30\\cdot\\frac{\\pi}{180})"),
     ("2\\pi r h", "2\\pi r{h}"),
     ("3 m", "3 m"),
+    ("\\begin{bmatrix}a&b\\\\c&d\\end{bmatrix}", "\\begin{bmatrix}a&b\\\\ c&{d}\\end{bmatrix}"),
+    ("A\\cap B=\\{1,3\\}", "\\{1,3\\}"),
     ("1,234", "1234"),
     ("(1,234)", "(1,234)"),
     ("\\{1,234\\}", "\\{1,234\\}"),

@@ -67,6 +67,7 @@ _SIMPLE = (
     (re.compile(r"\\text\s?\{\s?(-?)infinity\s?\}"), r"\1\\infty "),
     (re.compile(r"(?<![\\A-Za-z{])(exp|pi|ln|log|sin|cos|tan)(?![A-Za-z])"), r"\\\1 "),
     (re.compile(r"[€£¥₹₩]"), ""),
+    (re.compile(r"(?<=&)\s?d(?=\s?(?:\\\\|&|\\end))"), "{d}"),  # else the d of an integral
     (re.compile(r"\\[bB]ig{1,2}[lrm]?(?![A-Za-z])"), ""),
     (re.compile(r"\\(?:mathbb|mathbf)\s?([RZNQC])(?![A-Za-z])"), r"\\mathbb{\1}"),
     (re.compile(r"\\(?:langle|left\s?\\langle)(?![A-Za-z])([^<>|]{1,200}?,[^<>|]{1,200}?)"
@@ -83,6 +84,8 @@ _GAP = re.compile(r"(?:\s|\\[ ,;])+")
 _CASES = re.compile(r"\\(?:begin\{cases\}|left\s?\\\{\s?\\begin\{(?:array|aligned|matrix)\})")
 _CASES_HEAD = re.compile(r"^\s?(?:\{[lcr| ]{0,9}\})?")
 _CASES_TAIL = re.compile(r"\\end\{(?:cases|array|aligned|matrix)\}(?:\s?\\right\s?\.)?")
+_ROW_END = re.compile(r"\\\\(?=[A-Za-z])")  # else a\\c is read as a command \c
+_SET_NAME = re.compile(r"^[A-Z](?:\s?\\(?:cap|cup|setminus)(?![A-Za-z])\s?[A-Z])+\s?=\s?")
 _CONDITION = re.compile(r"&(?!\s{0,4}(?:[=<>]|\\(?:le|ge|leq|geq|ne|neq)(?![A-Za-z])|&))")
 _RELATION = re.compile(r"(?<![<>!\\])=|[<>]|\\(?:le|ge|leq|geq|ne|neq)(?![A-Za-z])")
 _REPEATED = re.compile(
@@ -118,6 +121,8 @@ def spelled(text: str) -> str:
         return text
     if _DOUBLED.search(text) and not _SINGLE.search(text):
         text = text.replace("\\\\", "\\")  # a gold that was escaped once too often
+    text = _ROW_END.sub(r"\\\\ ", text)
+    text = _SET_NAME.sub("", text, count=1)
     text = _RADICAL.sub(lambda match: rf"\sqrt{{{match[1] or match[2]}}}", text)
     text = _SIGN.sub(lambda match: _SIGNS[match[0]], text)
     text = _LAST_UNIT.sub("", text)

@@ -18,6 +18,9 @@ UNREADABLE = (ValueError, TypeError, ArithmeticError, AttributeError, LookupErro
 digits.
 """
 _OR = re.compile(r"\\text\s?\{\s?(or|and)\s?\}|\b(or|and)\b|\\(lor|land|vee|wedge)(?![A-Za-z])")
+_BUILDER = re.compile(
+    r"(?:\\left)?\\\{\s?[a-z]\s?(?:\||:|\\mid(?![A-Za-z]))\s?([^|{}]{1,200}?)\s?(?:\\right)?\\\}"
+)
 _ANDS = frozenset({"and", "land", "wedge"})
 MAX_JOINTS = 6
 """Inequalities joined more often are left to the library."""
@@ -38,7 +41,13 @@ def expressions(text: str) -> tuple[Any, ...]:
     """What a spelled formula stands for, and its text; () where it is none."""
     from math_verify import parse
 
-    return tuple(parse(f"${text}$", parsing_timeout=None)) if text.strip() else ()
+    if not text.strip():
+        return ()
+    if builder := _BUILDER.fullmatch(text):
+        relation = parse(f"${builder[1]}$", parsing_timeout=None)
+        values = _solutions(relation[0]) if relation else None
+        return (text,) if values is None else (values, text)
+    return tuple(parse(f"${text}$", parsing_timeout=None))
 
 
 @lru_cache(maxsize=512)
@@ -67,7 +76,7 @@ def _joined_relations(text: str) -> Iterator[Any]:
 
 def _solutions(relation: Any) -> Any:
     """The real values that solve a relation in one unknown; None where they are not found."""
-    if len(relation.free_symbols) != 1:
+    if isinstance(relation, str) or len(relation.free_symbols) != 1:
         return None
     try:
         return relation.as_set()
@@ -86,7 +95,7 @@ def is_equal(gold: Iterable[Any], answer: Iterable[Any], precision: int) -> bool
     answers = tuple(answer)
     pairs = [(g, a) for g in gold for a in answers]
     return any(_is_same(g, a, precision) for g, a in pairs) or any(
-        _is_same(*read, precision) for g, a in pairs for read in _read_again(g, a)
+        _is_same_read_again(g, a, precision) for g, a in pairs
     )
 
 
@@ -102,26 +111,44 @@ def _is_same(gold: Any, answer: Any, precision: int) -> bool:
         return False
 
 
+def _is_same_read_again(gold: Any, answer: Any, precision: int) -> bool:
+    try:
+        return any(_is_same(*read, precision) for read in _read_again(gold, answer))
+    except UNREADABLE:
+        return False
+
+
 def _read_again(gold: Any, answer: Any) -> Iterator[tuple[Any, Any]]:
     """The pair with what the library leaves as it stands: i as the unit of complex numbers, sets
     worked out, inequalities solved.
     """
-    from sympy import Basic, Complement, I, Intersection, Set
+    from sympy import Basic, Complement, I, Intersection, Product, Sum
     from sympy.core.relational import Equality, Relational
 
-    sides = (gold, answer)
-    if not all(isinstance(side, Basic) for side in sides):
+    if not (isinstance(gold, Basic) and isinstance(answer, Basic)):
         return
-    units = {name for side in sides for name in side.free_symbols if str(name) == "i"}
-    if units:
-        yield tuple(side.xreplace(dict.fromkeys(units, I)) for side in sides)
-    elif any(side.has(I) for side in sides):
-        yield gold.doit(), answer.doit()
-    if all(isinstance(side, Set) for side in sides) and any(
-        side.has(Intersection, Complement) for side in sides
-    ):
-        yield gold.doit(), answer.doit()
+    sides = (_alike(gold), _alike(answer))
+    if sides != (gold, answer):
+        yield sides
+    if any(side.has(I, Intersection, Complement, Sum, Product) for side in sides):
+        yield sides[0].doit(), sides[1].doit()
     if all(isinstance(side, Relational) and not isinstance(side, Equality) for side in sides):
         sets = [_solutions(side) for side in sides]
-        if None not in sets and gold.free_symbols == answer.free_symbols:
+        if None not in sets and sides[0].free_symbols == sides[1].free_symbols:
             yield sets[0], sets[1]
+
+
+def _alike(side: Any) -> Any:
+    """With one symbol per name, and i as the imaginary unit.
+
+    The library takes the symbols of a text for complex where it sees an i, else for real.
+    """
+    from sympy import I, Symbol
+
+    return side.xreplace(
+        {
+            name: I if str(name) == "i" else Symbol(str(name), real=True)
+            for name in side.free_symbols
+            if str(name) == "i" or name.is_real is False
+        }
+    )
