@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from evalrun.metrics import naming, signatures
 from evalrun.metrics.base import Matrix, Metric, Output, Statistic
 from evalrun.stages.scoring.error_bars import OutputError, error_of
-from evalrun.stats.clustered import FEW, cluster_codes
+from evalrun.stats.bounded_mean import ASSURED
+from evalrun.stats.clustered import cluster_codes
 from evalrun.types import Answer, Doc, Estimate, Lost, MetricPlan, Samples, State, Status, Verdict
 from evalrun.version import __version__
 
@@ -199,7 +200,7 @@ def _estimate(
     shared: Mapping[str, Any],
     docs: int | None,
 ) -> Estimate:
-    # The rule of the error, not what the data made of it (Wilson, t): a run that grows keeps its
+    # The rule of the error, not how it was found (clustered or not): a run that grows keeps its
     # signatures.
     signature = signatures.signature(
         item.metric,
@@ -264,7 +265,7 @@ def _open_ends(error: OutputError, n_scored: int, is_explained: bool) -> Iterato
 def _cluster_lines(scored: Sequence[ScoredMetric]) -> Iterator[str]:
     """One line per number of clusters that the errors are over."""
     for n in sorted({int(item.codes.max()) + 1 for item in scored if item.codes is not None}):
-        few = f", fewer than {FEW}, so they are uncertain themselves" if n < FEW else ""
+        few = f"; interval not assured: {n} clusters, fewer than {ASSURED}" if n < ASSURED else ""
         yield f"the errors are over {n} clusters of documents{few}"
 
 
