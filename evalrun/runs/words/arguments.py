@@ -194,7 +194,7 @@ def _quoted(value: str, what: KeyKind) -> str:
 def _checked(key: str, value: str) -> KeyKind | None:
     """What the key holds; None for a choice of a file.
 
-    Fault where there is no such key, or it is not for here.
+    Fault for a key that does not exist, or that the command line may not set.
     """
     if key in GROUPS:
         return None
