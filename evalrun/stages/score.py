@@ -5,6 +5,7 @@ All are stored.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from evalrun.backends.packages import is_installed
 from evalrun.errors import Fault
 from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.metrics.base import Metric, Scorer
+from evalrun.metrics.naming import numbered
 from evalrun.metrics.repeated import over_samples
 from evalrun.stages.log import TaskLog
 from evalrun.stages.scoring import saved_answers
@@ -175,7 +177,10 @@ def _write_statistics(
     files: CellFiles, cell: Cell, docs: Sequence[Doc], scored: Sequence[ScoredMetric]
 ) -> None:
     columns: dict[str, Sequence[object]] = {"doc_id": [d.id for d in docs]}
+    times = Counter[str]()
     for item in scored:
+        times[item.plan.key] += 1
+        key = numbered(item.plan.key, times[item.plan.key])
         for name, values in item.columns_over_all().items():
-            columns[f"{item.plan.key}.{name}.n{item.plan.n}"] = values
+            columns[f"{key}.{name}.n{item.plan.n}"] = values
     statistics.write_statistics(files, columns, {"ask_id": cell.ask_id})

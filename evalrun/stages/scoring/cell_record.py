@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from evalrun.stages.scoring import gold_inside
 from evalrun.stages.scoring.consistency_check import consistency_of, contradictions, no_verdicts
 from evalrun.stages.scoring.estimates import ScoredMetric, estimates_of, remarks_of
 from evalrun.stages.scoring.sample_verdicts import Judged
@@ -130,6 +131,7 @@ def _notes(plan: Plan, cell: Cell, scored: Sequence[ScoredMetric]) -> list[str]:
         )
     notes += no_verdicts(cell)
     notes += _unused_counts(plan, cell)
+    notes += [f"task {cell.name}: {line}" for line in gold_inside.note_of(scored)]
     return notes + remarks_of(scored, cell.name)
 
 
