@@ -11,6 +11,7 @@ from typing import Any
 from evalrun.backends.limits import check_limits, positive_int
 from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig
 from evalrun.errors import Fault, unknown
+from evalrun.metrics.naming import without_number
 from evalrun.planning import own_metrics, secrets
 from evalrun.planning.address import ask_id, asked_of, task_version
 from evalrun.planning.json_form import FORMAT_VERSION
@@ -213,7 +214,9 @@ def _metric_request(key: str, params: Any, typed: Sequence[str]) -> MetricReques
         if o.lstrip("+").startswith(prefix)
     ]
     return MetricRequest(
-        key, {str(k): _frozen(v) for k, v in params.items()}, tuple(dict.fromkeys(order))
+        without_number(key),
+        {str(k): _frozen(v) for k, v in params.items()},
+        tuple(dict.fromkeys(order)),
     )
 
 
