@@ -36,6 +36,17 @@ def parse_metric(text: str, where: str = "") -> tuple[str, dict[str, Any]]:
     return key, dict(read_pairs(split(rest, "&") if colon else (), form))
 
 
+def numbered(key: str, place: int) -> str:
+    """The key of a configuration under which a metric is asked for again: `accuracy-2`."""
+    return key if place == 1 else f"{key}-{place}"
+
+
+def without_number(key: str) -> str:
+    """The metric behind a key of a configuration: `accuracy` of `accuracy-2`."""
+    match = re.fullmatch(r"(\w+)-[1-9][0-9]?", key)
+    return match[1] if match is not None else key
+
+
 def write_metric(key: str, params: Mapping[str, Any] | Pairs = ()) -> str:
     """The text that `parse_metric` reads as (key, params)."""
     return _with_pairs(METRICS.key(key), params)

@@ -78,7 +78,7 @@ def resolve(
     if is_own and _asks_for_samples(counts):
         wanted += _trio(wanted, counts, extract)
     _refuse_unknown_task_params(wanted, counts)
-    plans = tuple(_decide(request, counts, extract) for request in wanted)
+    plans = _distinct([_decide(request, counts, extract) for request in wanted])
     asked = counts.num_return_sequences
     for plan in plans:
         if asked is not None and plan.n > asked and not counts.is_stored:
@@ -88,6 +88,17 @@ def resolve(
                 f"num_return_sequences to {plan.n}, or lower n."
             )
     return plans
+
+
+def _distinct(plans: Sequence[MetricPlan]) -> tuple[MetricPlan, ...]:
+    """Each number once: `accuracy` and `accuracy:scorer=math` are one where math is the task's own
+    scorer.
+    """
+    found: dict[object, MetricPlan] = {}
+    for plan in plans:
+        params = tuple(pair for pair in plan.params if pair[0] != "scorer")
+        found.setdefault((plan.key, params, plan.scorer, plan.n), plan)
+    return tuple(found.values())
 
 
 def gives_verdicts(scorer: str | None) -> bool:

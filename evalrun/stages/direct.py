@@ -19,6 +19,7 @@ from evalrun.metrics import check_ready, foreign, make_metric, make_scorer, nami
 from evalrun.metrics.base import Matrix, Metric, Output, Scorer
 from evalrun.metrics.create import parameters
 from evalrun.planning import own_metrics
+from evalrun.stages.scoring import gold_inside
 from evalrun.stages.scoring.estimates import Scored, estimates_of, matrix_of, statistics_of
 from evalrun.stages.scoring.sample_verdicts import judge
 from evalrun.types import Answer, Estimate, MetricPlan, Samples, Status, Verdict
@@ -210,7 +211,7 @@ def _scores(scored: Scored, notes: Sequence[str]) -> Scores:
         estimates={output.name: e for output, e in zip(outputs, estimates, strict=True)},
         per_doc={output.name: _placed(scored, _values(output, matrix)) for output in outputs},
         ids=tuple(doc.id for doc in scored.docs),
-        notes=(*notes, *more),
+        notes=(*notes, *gold_inside.note_of([scored]), *more),
     )
 
 

@@ -5,6 +5,7 @@ All are stored.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ from evalrun.backends.packages import is_installed
 from evalrun.errors import Fault
 from evalrun.metrics import METRICS, make_metric, make_scorer
 from evalrun.metrics.base import Metric, Scorer
+from evalrun.metrics.naming import numbered
 from evalrun.metrics.repeated import over_samples
 from evalrun.stages.log import TaskLog
+from evalrun.stages.scoring import gold_inside
 from evalrun.stages.scoring import saved_answers as saved_rows
 from evalrun.stages.scoring.consistency_check import consistency_of, contradictions, no_verdicts
 from evalrun.stages.scoring.estimates import Scored, estimates_of, remarks_of, statistics_of
@@ -154,9 +157,12 @@ def _write_statistics(
     files: CellFiles, cell: Cell, docs: Sequence[Doc], scored: Sequence[Scored]
 ) -> None:
     columns: dict[str, Sequence[object]] = {"doc_id": [d.id for d in docs]}
+    times = Counter[str]()
     for item in scored:
+        times[item.plan.key] += 1
+        key = numbered(item.plan.key, times[item.plan.key])
         for name, values in item.columns_over_all().items():
-            columns[f"{item.plan.key}.{name}.n{item.plan.n}"] = values
+            columns[f"{key}.{name}.n{item.plan.n}"] = values
     statistics.write_statistics(files, columns, {"ask_id": cell.ask_id})
 
 
@@ -262,5 +268,6 @@ def _notes(plan: Plan, cell: Cell, scored: Sequence[Scored]) -> tuple[str, ...]:
                 f"{' and '.join(many)} {draw} samples; log-probabilities are asked once per choice "
                 "or text"
             )
+    notes += [f"task {cell.name}: {line}" for line in gold_inside.note_of(scored)]
     notes += remarks_of(scored, cell.name)
     return tuple(notes)

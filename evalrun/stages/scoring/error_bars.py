@@ -63,14 +63,8 @@ def error_of(
     """
     with np.errstate(all="ignore"):
         if output.per_doc is None:
-            return _resampled(
-                output,
-                {name: matrix[name] for name in output.columns},
-                codes,
-                draws,
-                seed,
-                interval,
-            )
+            own = {name: matrix[name] for name in output.columns}
+            return _resampled(output, own, codes, draws, seed, interval)
         try:
             values = np.asarray(output.per_doc(matrix), dtype=np.float64)
         except OverflowError:
