@@ -1,4 +1,5 @@
-"""Frozen dataclasses of the values of strict JSON. Nothing is guessed: true and "5" are no numbers.
+"""Frozen dataclasses of the values of strict JSON. Nothing is guessed: true and "5" are not
+numbers.
 
 Libraries were tried. msgspec 0.23 lets double and unknown keys of dataclasses pass, writes floats
 otherwise than the files that exist (1e16, not 1e+16) and nan as null. cattrs 26.2 makes 1 of true
@@ -68,7 +69,7 @@ def _object_reader(kind: type, has_more: bool) -> ValueReader:
         for name, each in given.items():
             if (reader := readers.get(name)) is None:
                 if not has_more:
-                    raise Misfit("is no known key", name)
+                    raise Misfit("is not a known key", name)
                 continue
             try:
                 found[name] = reader(each)

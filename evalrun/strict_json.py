@@ -125,7 +125,7 @@ def _name(value: float) -> str:
 
 
 def _refuse(literal: str) -> float:
-    raise Misfit(f"{literal} is no JSON")
+    raise Misfit(f"{literal} is not JSON")
 
 
 def _finite(digits: str) -> float:

@@ -94,7 +94,7 @@ def pack(run: Run, folder: Path, name: str, secrets: Sequence[tuple[str, str]] =
 
 
 def _files(root: Path, left_out: list[str]) -> Iterator[Path]:
-    """Folders and regular files of the parts, in a fixed order. What is left out is told."""
+    """Folders and regular files of the parts, in a fixed order. What is left out is listed."""
     for path in sorted(_listed(root)):
         if path.name in PARTS:
             yield from _below(path, root, left_out)

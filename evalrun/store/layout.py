@@ -111,7 +111,7 @@ def load_plan_text(run: Run) -> str:
         return read_small(run.plan_file, LONGEST_PLAN_BYTES).decode("utf-8")
     except (OSError, ValueError) as cause:
         raise Fault(
-            f"{run.path} is no run: its plan {run.plan_file} cannot be read ({cause})."
+            f"{run.path} is not a run: its plan {run.plan_file} cannot be read ({cause})."
         ) from cause
 
 

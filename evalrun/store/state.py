@@ -112,8 +112,8 @@ class RunState:
 
     @property
     def shown(self) -> RunState:
-        """As people should see it: a state that is no end, and whose process is gone, is
-        terminated.
+        """As people should see it: where the process is gone and the phase is not an end, the
+        run was terminated.
         """
         if self.phase.is_end or self.is_alive or self.is_elsewhere:
             return self

@@ -209,7 +209,7 @@ def test_times_that_no_calendar_holds(
     assert evalrun("status").code == 0
     ran = evalrun("status", "r")
     assert ran.code == 0
-    problem = "NaN is no JSON" if moment == "NaN" else "which is no time"
+    problem = "NaN is not JSON" if moment == "NaN" else "which is no time"
     assert (problem if name == "state.json" else "finished") in ran.out
     os.utime(run.path, (0, 1e11))
     assert evalrun("status").code == 0

@@ -93,7 +93,7 @@ def test_a_value_that_does_not_fit(
         ('{"format_version": true}', "plan format True"),
         ('{"format_version": 1e999}', "larger than every float"),
         ('{"format_version": ' + "9" * 5000 + "}", "4300 digits"),
-        ('{"format_version": 1, "max_error_rate": NaN}', "NaN is no JSON"),
+        ('{"format_version": 1, "max_error_rate": NaN}', "NaN is not JSON"),
     ],
 )
 def test_text_that_is_no_plan(text: str, message: str) -> None:

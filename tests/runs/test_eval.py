@@ -403,3 +403,18 @@ def test_cl_006_names_with_slashes(evalrun: Evalrun, bench: Make, tmp_path: Path
             ]
             == name
         )
+
+
+def test_a_plan_of_far_more_samples_than_are_stored(
+    evalrun: Evalrun, bench: Make, tmp_path: Path
+) -> None:
+    """M9: what is missing is counted, not listed."""
+    evalrun("--mode", "infer", *bench(["1", "0"]).words())
+    plan_file = only_run(tmp_path) / "configs" / "plan.json"
+    plan = json.loads(plan_file.read_text())
+    plan["cells"][0]["n"] = 10**12
+    plan_file.write_text(json.dumps(plan))
+    ran = evalrun("--mode", "eval", "--reuse", "latest")
+    assert ran.code == 2
+    assert "wants 2000000000000 rows" in ran.err
+    assert "the first of 1999999999998 missing: " in ran.err

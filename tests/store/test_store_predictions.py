@@ -353,7 +353,7 @@ def with_meta(rows: pa.Table, **entries: str) -> pa.Table:
         (lambda t: with_meta(t, table="docs"), "holds docs, not predictions"),
         (lambda t: t.replace_schema_metadata({}), "no format_version"),
         (lambda t: t.drop_columns(["seed"]), "column 'seed' is missing; it must be int64"),
-        (lambda t: t.append_column("zz", t["seed"]), "no column 'zz'"),
+        (lambda t: t.append_column("zz", t["seed"]), "unknown column 'zz'"),
         (
             lambda t: t.set_column(2, "index", t["index"].cast("int32")),
             "column 'index' is int32; it must be int64",

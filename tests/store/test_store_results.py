@@ -109,7 +109,10 @@ def test_json_is_strict(tmp_path: Path) -> None:
         ("{}", "format_version is None"),
         ("[]", "no JSON object"),
         ('{"format_version": 1', "cannot be read"),
-        ('{"format_version": 1, "header": {}, "counts": {}, "estimates": [NaN]}', "NaN is no JSON"),
+        (
+            '{"format_version": 1, "header": {}, "counts": {}, "estimates": [NaN]}',
+            "NaN is not JSON",
+        ),
         (
             '{"format_version": 1, "header": {}, "counts": {}, "estimates": [{}]}',
             r"estimates\[0\]\.metric is missing",
@@ -206,5 +209,5 @@ def test_times_merge(tmp_path: Path) -> None:
 def test_plain_values() -> None:
     assert plain({1: (True, None, {"a": b"x"})}) == {"1": [True, None, {"a": "b'x'"}]}
     assert to_json([1.0, "é"]) == '[1.0,"é"]'
-    with pytest.raises(ValueError, match="Infinity is no JSON"):
+    with pytest.raises(ValueError, match="Infinity is not JSON"):
         from_json("Infinity")

@@ -81,13 +81,13 @@ def test_a_dataclass_and_back() -> None:
         ({"parts": ["x"]}, "parts[0] is 'x'; it must be an object"),
         ({"parts": [{"name": "a"}, {}]}, "parts[1].name is missing"),
         ({"parts": [{"name": "a", "size": "2"}]}, "parts[0].size is '2'; it must be a whole"),
-        ({"parts": [{"name": "a", "sise": 2}]}, "parts[0].sise is no known key"),
+        ({"parts": [{"name": "a", "sise": 2}]}, "parts[0].sise is not a known key"),
         ({"bounds": [1]}, "bounds has 1 entries; it must have 2"),
         ({"bounds": [1, None]}, "bounds[1] is null; it must be a number"),
         ({"given": [["k", 1, 2]]}, "given[0] has 3 entries; it must have 2"),
         ({"header": [1]}, "header is a list; it must be an object"),
         ({"note": 1}, "note is 1; it must be a text"),
-        ({"later": 1}, "later is no known key"),
+        ({"later": 1}, "later is not a known key"),
     ],
 )
 def test_what_does_not_fit_is_named(change: dict[str, Any], message: str) -> None:
@@ -109,8 +109,8 @@ def test_keys_of_a_later_version() -> None:
     ("text", "message"),
     [
         ("", "Expecting value"),
-        ("NaN", "NaN is no JSON"),
-        ("[-Infinity]", "-Infinity is no JSON"),
+        ("NaN", "NaN is not JSON"),
+        ("[-Infinity]", "-Infinity is not JSON"),
         ("[1e999]", "1e999 is larger than every float"),
         ('{"a": 1, "b": {"c": 1, "c": 2}}', "c stands twice"),
         ("[" * 600 + "]" * 600, "nests more than 100"),

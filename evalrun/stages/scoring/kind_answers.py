@@ -25,6 +25,7 @@ from evalrun.types import (
 
 SCORED = (Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED)
 _SHOWN = 5
+_FAILURES = frozenset(status.value for status in Status if status.is_failure)
 
 LikelihoodRows = Mapping[str, Mapping[int, LikelihoodRow]]
 """doc_id -> index -> row."""
@@ -82,7 +83,8 @@ def sampled(
     samples, statuses, holes = [], [], Holes()
     for doc in docs:
         rows = [row for row in by_doc.get(doc.id, ()) if row[0] < n]
-        holes += _holes(doc, Kind.GENERATE, n, {row[0] for row in rows})
+        if len(rows) < n:
+            holes += _holes(doc, Kind.GENERATE, n, {row[0] for row in rows})
         states = [row[2] for row in rows]
         samples.append(Samples(tuple(row[1] for row in rows), tuple(map(_is_failure, states))))
         statuses.append(states)
@@ -143,7 +145,7 @@ def rolled(docs: list[Doc], rows: LikelihoodRows) -> KindAnswers:
 
 
 def _is_failure(status: str) -> bool:
-    return Status(status).is_failure
+    return status in _FAILURES
 
 
 def _holes(doc: Doc, kind: Kind, n: int, present: Collection[int]) -> Holes:

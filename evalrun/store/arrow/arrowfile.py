@@ -66,13 +66,14 @@ class ArrowTable:
             if got != field.type:
                 what = f"is {got}" if got is not None else "is missing"
                 raise Fault(
-                    f"{path} is no {self.name} file: column {field.name!r} {what}; it must be "
+                    f"{path} is not a {self.name} file: column {field.name!r} {what}; it must be "
                     f"{field.type}."
                 )
         surplus = sorted(set(theirs) - set(self.schema.names))
         if surplus:
             raise Fault(
-                f"{path} is no {self.name} file: there is no column {visible(surplus[0])!r} in it."
+                f"{path} is not a {self.name} file: it has an unknown column "
+                f"{visible(surplus[0])!r}."
             )
         return given
 
@@ -80,7 +81,7 @@ class ArrowTable:
         version = given.get("format_version")
         if version is None:
             raise Fault(
-                f"{path} is no {self.name} file of evalrun: its schema metadata has no "
+                f"{path} is not a {self.name} file of evalrun: its schema metadata has no "
                 "format_version. Files of other tools come in with `evalrun import`."
             )
         if not version.isascii() or not version.isdigit() or int(version) < 1:

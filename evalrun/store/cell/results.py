@@ -103,7 +103,7 @@ def read_results(files: CellFiles) -> Results | None:
         return None
     version = content.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise Fault(f"{path} is no results file of evalrun: format_version is {version!r:.100}.")
+        raise Fault(f"{path} is not a results file of evalrun: format_version is {version!r:.100}.")
     if version > FORMAT_VERSION:
         raise Fault(
             f"{path} has format_version {version}; evalrun {__version__} reads results up to "

@@ -117,7 +117,7 @@ def read_docs(files: CellFiles) -> list[StoredDoc]:
 
 
 def metadata(files: CellFiles) -> dict[str, str]:
-    """What `write_docs` was told about the documents; empty where there is no file.
+    """The metadata that `write_docs` got; empty where there is no file.
 
     Fault: the file is not sound.
     """
@@ -157,7 +157,8 @@ def _extra(doc: Doc) -> list[list[Any]]:
 
 def _stored(row: dict[str, Any], path: Path) -> StoredDoc:
     try:
-        extra = tuple((str(name), value) for name, value in from_json(row["extra"]))
+        pairs = from_json(row["extra"]) if row["extra"] != "[]" else ()  # nearly always empty
+        extra = tuple((str(name), value) for name, value in pairs)
     except (Misfit, TypeError, ValueError) as cause:
         raise arrowfile.unsound(path, DOCS, cause) from cause
     gold = row["gold"] if row["gold_index"] is None else row["gold_index"]

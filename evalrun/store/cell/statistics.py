@@ -25,7 +25,7 @@ class _Statistics(ArrowTable):
     def check(self, schema: pa.Schema, path: Any) -> dict[str, str]:
         """As ArrowTable.check, for the columns that the file has."""
         if DOC_ID not in schema.names or schema.field(DOC_ID).type != TEXT:
-            raise Fault(f"{path} is no statistics file: there is no text column doc_id.")
+            raise Fault(f"{path} is not a statistics file: it has no text column doc_id.")
         return ArrowTable(self.name, self.version, schema.remove_metadata()).check(schema, path)
 
     def check_batch(self, batch: Any) -> Any:
