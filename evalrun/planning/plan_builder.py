@@ -61,14 +61,7 @@ def build(
     """
     secrets.refuse_in_config(config)
     check_limits(config.model)
-    nrs = config.num_return_sequences
-    if nrs is not None:
-        positive_int(nrs, "num_return_sequences")
-        if nrs > MOST_SAMPLES:
-            raise Fault(
-                f"num_return_sequences={nrs} is more than the {MOST_SAMPLES:,} samples per "
-                "document that a run can hold."
-            )
+    nrs = _samples_asked(config.num_return_sequences)
     limit = positive_or_none(config.limit, "limit")
     tasks = _layered(config)
     for name in config.task_params:
@@ -97,6 +90,18 @@ def build(
         deploy=_deploy_plan(config),
         versions=(("evalrun", __version__), ("python", platform.python_version())),
     )
+
+
+def _samples_asked(value: Any) -> int | None:
+    """num_return_sequences, checked."""
+    if value is None:
+        return None
+    if positive_int(value, "num_return_sequences") > MOST_SAMPLES:
+        raise Fault(
+            f"num_return_sequences={value} is more than the {MOST_SAMPLES:,} samples per document "
+            "that a run can hold."
+        )
+    return int(value)
 
 
 def _layered(config: RunConfig) -> dict[str, TaskConfig]:

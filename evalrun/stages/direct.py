@@ -20,7 +20,7 @@ from evalrun.metrics.base import Matrix, Metric, Output, Scorer
 from evalrun.metrics.create import parameters
 from evalrun.planning import own_metrics
 from evalrun.stages.scoring import gold_inside
-from evalrun.stages.scoring.estimates import Scored, estimates_of, matrix_of, statistics_of
+from evalrun.stages.scoring.estimates import ScoredMetric, estimates_of, matrix_of, statistics_of
 from evalrun.stages.scoring.sample_verdicts import judge
 from evalrun.types import Answer, Estimate, MetricPlan, Samples, Status, Verdict
 
@@ -201,7 +201,7 @@ def _verdicts(
     return [next(found) if each.verdicts is None else each.verdicts for each in given], judged.notes
 
 
-def _scores(scored: Scored, notes: Sequence[str]) -> Scores:
+def _scores(scored: ScoredMetric, notes: Sequence[str]) -> Scores:
     statuses = [[Status.OK.value] * _count(answer) for answer in scored.answers]
     outputs = scored.metric.outputs()
     estimates = estimates_of(scored, None, statuses)
@@ -215,7 +215,7 @@ def _scores(scored: Scored, notes: Sequence[str]) -> Scores:
     )
 
 
-def _placed(scored: Scored, values: Sequence[float]) -> list[float | None]:
+def _placed(scored: ScoredMetric, values: Sequence[float]) -> list[float | None]:
     """One value per document of the corpus, None where it is not scored."""
     found = iter(values)
     return [None if row is None else next(found) for row in scored.rows]

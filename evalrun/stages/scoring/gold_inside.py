@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from evalrun.stages.scoring.estimates import Scored
+from evalrun.stages.scoring.estimates import ScoredMetric
 from evalrun.text.containing import whole_words
 from evalrun.types import Samples
 
@@ -13,7 +13,7 @@ HINT = "contains"
 """The metric that would fit."""
 
 
-def note_of(scored: Sequence[Scored]) -> tuple[str, ...]:
+def note_of(scored: Sequence[ScoredMetric]) -> tuple[str, ...]:
     """One line, for the first metric of verdicts that finds nothing right, where the gold stands
     inside more than half of the answers; else nothing.
 
@@ -32,7 +32,7 @@ def note_of(scored: Sequence[Scored]) -> tuple[str, ...]:
     return ()
 
 
-def _is_inside(item: Scored) -> Iterator[bool]:
+def _is_inside(item: ScoredMetric) -> Iterator[bool]:
     """For each answer, whether a gold stands in it as whole words.
 
     A single letter stands in most English texts, as an article or a pronoun, and says nothing.
