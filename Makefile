@@ -1,18 +1,21 @@
 # make demo: install, ask the embedded model 40 questions on the CPU, show the table.
-# make test: everything but vLLM.   make test-vllm: a real vLLM engine and server (its own venv).
+# make test: everything but vLLM and long simulations (make test-long).   make test-vllm: a real vLLM engine and server (its own venv).
 PYTHON ?= python3
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check -q
 PIP_VLLM = $(VENV_VLLM)/bin/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test lint test-vllm bench clean
+.PHONY: demo test test-long lint test-vllm bench clean
 
 demo: $(VENV)/.hf
 	$(VENV)/bin/evalrun model=smollm2 task=demo_math
 
 test: lint
-	$(VENV)/bin/python -m pytest -m "not vllm"
+	$(VENV)/bin/python -m pytest -m "not vllm and not long"
+
+test-long: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest -m long
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

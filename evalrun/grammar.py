@@ -264,6 +264,12 @@ def write_pairs(pairs: Iterable[tuple[str, Any]], separator: str = "&") -> str:
     return separator.join(f"{name}={write_value(value)}" for name, value in pairs)
 
 
+def name_of_call(text: str) -> str:
+    """The name in a call, as far as it can be seen; the whole text where there is none."""
+    match = _CALL.fullmatch(text.strip())
+    return text if match is None else match["name"]
+
+
 def read_call(text: str, form: WrittenForm) -> NamedCall:
     """NAME, NAME.v2, NAME(key=value,...) or both. Fault for another form."""
     match = _CALL.fullmatch(text.strip())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from evalrun.errors import unknown
+from evalrun.errors import Fault, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -13,12 +16,18 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """A table of named things with aliases.
 
-    `what` is the word used in errors. Adding a name or alias twice raises ValueError (a programming
-    fault); looking up an unknown name raises Fault with the nearest valid one.
+    Adding a name or alias twice raises ValueError (a programming fault); looking up an unknown name
+    raises Fault with the nearest valid one.
+
+    Args:
+        what: the word used in errors.
+        entry_points: the group of entry points by which installed packages offer more. A look-up
+            imports none of them; it says that the command must name what they offer.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, entry_points: str | None = None) -> None:
         self.what = what
+        self.entry_points = entry_points
         self._things: dict[str, T] = {}
         self._aliases: dict[str, str] = {}
 
@@ -41,7 +50,28 @@ class Registry(Generic[T]):
             return name
         if name in self._aliases:
             return self._aliases[name]
-        raise unknown(self.what, name, [*self._things, *self._aliases], where)
+        offered = self.offered()
+        if name in offered:
+            raise Fault(
+                f"{self.what.capitalize()} {name!r} belongs to the installed package "
+                f"{offered[name]}, whose code runs only where the command names it. Say "
+                f"{self.what}={name}."
+            )
+        raise unknown(self.what, name, [*self._things, *self._aliases, *offered], where)
+
+    def offered(self) -> dict[str, str]:
+        """Name -> package and version, of what installed packages offer and nobody has imported."""
+        if self.entry_points is None:
+            return {}
+        from importlib import metadata  # some 10 ms, and needed for a name that is not ours only
+
+        points = metadata.entry_points(group=self.entry_points)
+        return {point.name: distribution(point) for point in points if point.name not in self}
+
+    def remove(self, name: str) -> None:
+        """Take a name and its aliases out again."""
+        del self._things[name]
+        self._aliases = {alias: key for alias, key in self._aliases.items() if key != name}
 
     def get(self, name: str, where: str = "") -> T:
         """The thing behind a name or alias. Fault if there is none."""
@@ -59,3 +89,9 @@ class Registry(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._things)
+
+
+def distribution(point: EntryPoint) -> str:
+    """NAME-VERSION of the installed package that an entry point belongs to."""
+    found = point.dist
+    return "of an unknown name" if found is None else f"{found.name}-{found.version}"

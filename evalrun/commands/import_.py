@@ -11,8 +11,7 @@ from evalrun.commands.parser import CommandParser
 from evalrun.errors import Fault
 from evalrun.interop.table_columns import Imported, read
 from evalrun.planning import build, to_json
-from evalrun.store.cell import saved_docs as doc_store
-from evalrun.store.cell.predictions import Writer
+from evalrun.store.cell import predictions, saved_docs
 from evalrun.store.layout import Run, write_text_atomic
 from evalrun.types import Cell, Plan
 from evalrun.version import __version__
@@ -102,8 +101,8 @@ def _write(run: Run, plan: Plan, cell: Cell, imported: Imported) -> None:
         "n": str(cell.n),
         "evalrun": __version__,
     }
-    doc_store.write_docs(files, imported.docs, {}, {**metadata, "dataset": imported.digest})
-    with Writer(files, metadata) as writer:
+    saved_docs.write_docs(files, imported.docs, {}, {**metadata, "dataset": imported.digest})
+    with predictions.open_writer(files, metadata) as writer:
         for reply in imported.replies:
             writer.append(reply)
         writer.finalize([doc.id for doc in imported.docs])

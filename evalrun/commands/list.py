@@ -77,4 +77,7 @@ def _metrics() -> list[tuple[str, str]]:
     from evalrun.commands.metric_facts import one_line
     from evalrun.metrics import METRICS
 
-    return [(key, one_line(key)) for key in sorted(METRICS)]
+    rows = [(key, one_line(key)) for key in METRICS]
+    # Their code is not imported for a list: only for the metric that a command names.
+    rows += [(key, f"of the installed package {of}") for key, of in METRICS.offered().items()]
+    return sorted(rows)

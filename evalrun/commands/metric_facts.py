@@ -8,7 +8,7 @@ import inspect
 import re
 from typing import Any
 
-from evalrun.metrics import METRICS, make_metric, parameter_defaults
+from evalrun.metrics import METRICS, foreign, make_metric, parameter_defaults
 from evalrun.metrics.base import Metric, Output
 from evalrun.metrics.create import fixed_parameters
 from evalrun.metrics.signatures import aggregation
@@ -33,6 +33,7 @@ def described(name: str) -> str:
 
     Fault for a name that does not exist.
     """
+    foreign.register_entry_point(name)
     key = METRICS.key(name, "evalrun list metrics")
     cls = METRICS.get(key)
     outputs = _outputs(cls)

@@ -11,7 +11,7 @@ from evalrun.runs.inspect import Seen, one
 from evalrun.store import archive
 
 SHORTEST_SECRET = 8
-"""A shorter value of an environment variable is no key, and would be found by chance."""
+"""A shorter value of an environment variable is not a key, and would be found by chance."""
 
 
 def main(argv: list[str]) -> int:
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     parser = RunParser("pack", __doc__)
     parser.add_argument("run", metavar="RUN", help="a run folder, its time stamp, or latest")
     parser.add_argument(
-        "--partial", action="store_true", help="pack a run that is still at work, as it stands"
+        "--partial", action="store_true", help="pack a run that is still at work, as far as it is"
     )
     args = parser.read(argv)
     output_dir = Path(args.output_dir)
@@ -46,7 +46,7 @@ def _refuse_running(run: Seen, is_partial: bool) -> None:
     if now is not None and not now.phase.is_end and not is_partial:
         raise Fault(
             f"{run.name} is {now.phase} (pid {now.pid}), so its report is not whole. Wait for it, "
-            f"end it with `evalrun stop {run.name}`, or pack it as it stands: evalrun pack "
+            f"end it with `evalrun stop {run.name}`, or pack it as far as it is: evalrun pack "
             f"{run.name} --partial."
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from evalrun.commands.parser import CommandParser
 from evalrun.errors import Fault
-from evalrun.metrics import METRICS
+from evalrun.metrics import METRICS, foreign
 from evalrun.metrics.naming import parse_metric
 from evalrun.planning import own_metrics
 from evalrun.stages.direct import Scores, score_rows
@@ -74,9 +74,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _key(metric: str) -> str:
-    """The name in the registry. A file of a user's own metric is imported here."""
-    key = own_metrics.load(metric).metric if metric.endswith(".py") else parse_metric(metric)[0]
-    return METRICS.key(key)
+    """The name in the registry. A user's own file, or an installed package, is imported here."""
+    if metric.endswith(".py"):
+        return own_metrics.load(metric).metric
+    foreign.register_entry_point(metric.partition(":")[0].strip())
+    return METRICS.key(parse_metric(metric)[0])
 
 
 def _scored(metrics: Sequence[str], file: Path) -> list[Scores]:

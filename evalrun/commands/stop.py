@@ -59,9 +59,7 @@ def _stop(run: Seen, output_dir: Path, wait_s: float, is_forced: bool) -> str:
     """End the processes of a run; what happened, in one paragraph."""
     stored = run.state if run.state is not None else run.current
     if stored is None:
-        raise Fault(
-            f"What {run.name} is doing cannot be told, so nothing was stopped: {run.problem}"
-        )
+        raise Fault(f"The state of {run.name} is not known, so nothing was stopped: {run.problem}")
     if stored.is_elsewhere and not stored.phase.is_end:
         raise Fault(
             f"{run.name} is kept by pid {stored.pid} on {stored.host}, which cannot be seen from "
@@ -102,8 +100,8 @@ def _end_server(run: Seen, stored: State, wait_s: float) -> str:
 
     What was done, empty where nothing was left.
 
-    The supervisor ends the server by itself when evalrun is gone, and when told so; only then it is
-    done for it.
+    The supervisor ends the server by itself when evalrun is gone, and when it is asked to. Only
+    where it does not, the server is ended from here.
     """
     home = leftover.home_of(run.run.path)
     if stored.is_alive or not (

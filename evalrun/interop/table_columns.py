@@ -35,10 +35,10 @@ def read(cell: Cell, predictions: Sequence[str], id_column: str | None) -> Impor
     Args:
         predictions: the columns that hold answers, one per sample; dots reach into nested values.
         id_column: rows that share its value are samples of one document, in file order; without it
-            every row is a document. Answers are taken as they stand (no stop string is applied); a
+            every row is a document. Answers are taken unchanged (no stop string is applied); a
             reasoning part is split off; null is "no answer".
 
-    Fault: an unknown column, an answer that is no text, documents with different numbers of
+    Fault: an unknown column, an answer that is not text, documents with different numbers of
     samples.
     """
     rows = load_rows(cell.dataset)

@@ -2,9 +2,10 @@
 number.
 """
 
-from evalrun.metrics import perplexity
+import importlib
+import pkgutil
+
 from evalrun.metrics.base import METRICS, SCORERS, Metric, Output, Scorer
-from evalrun.metrics.choices import choice, classify, probability
 from evalrun.metrics.create import (
     check_ready,
     make_metric,
@@ -13,10 +14,11 @@ from evalrun.metrics.create import (
     samples_needed,
     scorer_named,
 )
-from evalrun.metrics.generation import rouge, sentence_bleu, summaries, translation
-from evalrun.metrics.math import equality
-from evalrun.metrics.samples import gpqa, group_pass, repeated_sampling, vote
-from evalrun.metrics.text import distance, exact, match_metrics, overlap_f1
+from evalrun.metrics.register import metric, scorer
+
+# Every module of this package registers what it defines, so that a metric needs its own file only.
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)
 
 __all__ = [
     "METRICS",
@@ -25,26 +27,11 @@ __all__ = [
     "Output",
     "Scorer",
     "check_ready",
-    "choice",
-    "classify",
-    "distance",
-    "equality",
-    "exact",
-    "gpqa",
-    "group_pass",
     "make_metric",
     "make_scorer",
-    "match_metrics",
-    "overlap_f1",
+    "metric",
     "parameter_defaults",
-    "perplexity",
-    "probability",
-    "repeated_sampling",
-    "rouge",
     "samples_needed",
+    "scorer",
     "scorer_named",
-    "sentence_bleu",
-    "summaries",
-    "translation",
-    "vote",
 ]

@@ -121,7 +121,8 @@ class Scorer(ABC):
     # its values are degrees, not right or wrong: there is no pass@k of them
     is_graded: ClassVar[bool] = False
     deadline_s: float
-    file_digest: ClassVar[str | None] = None  # of the user's own file that it comes from
+    # of the user's own file, or NAME-VERSION of the installed package, that it comes from
+    file_digest: ClassVar[str | None] = None
 
     @abstractmethod
     def judge_text(self, doc: Doc, text: str) -> Verdict:
@@ -174,6 +175,8 @@ class Metric(ABC):
         reads: the request kind.
         has_scorer: it reads verdicts. A field named n is the number of samples, k the draw size.
             None is open.
+        has_own_scorer: it is always judged by the scorer of its own name, or by the one that its
+            field `scorer` is set to.
     """
 
     name: ClassVar[str]
@@ -182,6 +185,7 @@ class Metric(ABC):
     version: ClassVar[int] = 1
     reads: ClassVar[Kind] = Kind.GENERATE
     has_scorer: ClassVar[bool] = True
+    has_own_scorer: ClassVar[bool] = False
     source: ClassVar[str]
     # it has no meaning without a number of samples that somebody chose
     needs_n: ClassVar[bool] = False
@@ -192,7 +196,8 @@ class Metric(ABC):
     needs_unconditioned: ClassVar[bool] = False
     # what must be installed to score; looked for while planning
     packages: ClassVar[tuple[str, ...]] = ()
-    file_digest: ClassVar[str | None] = None  # of the user's own file that it comes from
+    # of the user's own file, or NAME-VERSION of the installed package, that it comes from
+    file_digest: ClassVar[str | None] = None
     # a field of every metric with has_scorer: a scorer's name, None = the task's own
     scorer: str | None
 
@@ -228,7 +233,7 @@ class Metric(ABC):
         return [self.score(d, a, v) for d, a, v in zip(docs, answers, verdicts, strict=True)]
 
 
-METRICS: Registry[type[Metric]] = Registry("metric")
+METRICS: Registry[type[Metric]] = Registry("metric", entry_points="evalrun.metrics")
 SCORERS: Registry[type[Scorer]] = Registry("scorer")
 
 

@@ -10,7 +10,6 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -22,8 +21,8 @@ from evalrun.metrics.choices.choice_scores import (
     check_word,
     checked,
     gold_indices,
-    registered,
 )
+from evalrun.metrics.register import metric
 from evalrun.types import Answer, Doc, Kind, Roll, Verdict
 
 
@@ -150,8 +149,7 @@ class PerUnit(OfSums):
 _WEIGHTED = "lm-evaluation-harness, weighted_perplexity over documents"
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("word_perplexity", source=_WEIGHTED)
 class WordPerplexity(PerUnit):
     """exp(-sum logprob / sum words) over the corpus. Range [1, inf), lower is better.
 
@@ -159,65 +157,49 @@ class WordPerplexity(PerUnit):
     count).
     """
 
-    name: ClassVar[str] = "word_perplexity"
-    display: ClassVar[str] = "word_perplexity"
-    source: ClassVar[str] = _WEIGHTED
-
     def units(self, doc: Doc, roll: Roll) -> int:
         return words_of(roll.text)
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("byte_perplexity", source=_WEIGHTED)
 class BytePerplexity(PerUnit):
     """exp(-sum logprob / sum UTF-8 bytes) over the corpus.
 
     Range [1, inf), lower is better. No bytes: NaN.
     """
 
-    name: ClassVar[str] = "byte_perplexity"
-    display: ClassVar[str] = "byte_perplexity"
-    source: ClassVar[str] = _WEIGHTED
-
     def units(self, doc: Doc, roll: Roll) -> int:
         return bytes_of(roll.text)
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("bits_per_byte", source="Gao et al. 2020 (The Pile, arXiv 2101.00027), section 3.1")
 class BitsPerByte(PerUnit):
     """-sum logprob / sum UTF-8 bytes / ln 2 = log2(byte_perplexity).
 
     Range [0, inf) bits, lower is better.
     """
 
-    name: ClassVar[str] = "bits_per_byte"
-    display: ClassVar[str] = "bits_per_byte"
-    source: ClassVar[str] = "Gao et al. 2020 (The Pile, arXiv 2101.00027), section 3.1"
     is_in_bits: ClassVar[bool] = True
 
     def units(self, doc: Doc, roll: Roll) -> int:
         return bytes_of(roll.text)
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("token_perplexity", source="Jelinek et al. 1977 (JASA 62, S63), perplexity per token")
 class TokenPerplexity(PerUnit):
     """exp(-sum logprob / sum tokens) over the corpus.
 
     Range [1, inf), lower is better. Depends on the tokenizer.
     """
 
-    name: ClassVar[str] = "token_perplexity"
-    display: ClassVar[str] = "token_perplexity"
-    source: ClassVar[str] = "Jelinek et al. 1977 (JASA 62, S63), perplexity per token"
-
     def units(self, doc: Doc, roll: Roll) -> int:
         return tokens_of(doc, roll.n_tokens)
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "prediction_perplexity",
+    source="LightEval 0.13 `prediction_perplexity` (lm-evaluation-harness, `perplexity`)",
+)
 class PredictionPerplexity(PerUnit):
     """exp(-mean over documents of the summed logprob). Range [1, inf), lower is better.
 
@@ -225,18 +207,13 @@ class PredictionPerplexity(PerUnit):
     token_perplexity.
     """
 
-    name: ClassVar[str] = "prediction_perplexity"
-    display: ClassVar[str] = "prediction_perplexity"
-    source: ClassVar[str] = (
-        "LightEval 0.13 `prediction_perplexity` (lm-evaluation-harness, `perplexity`)"
-    )
-
     def units(self, doc: Doc, roll: Roll) -> int:
         return 1
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "log_prob", source="Liang et al. 2022 (HELM, arXiv 2211.09110), logprob", reads=Kind.ROLLING
+)
 class LogProb(Metric):
     """Log-probability of a text in nats, the mean over documents.
 
@@ -247,11 +224,7 @@ class LogProb(Metric):
             tokens).
     """
 
-    name: ClassVar[str] = "log_prob"
-    display: ClassVar[str] = "log_prob"
-    reads: ClassVar[Kind] = Kind.ROLLING
     has_scorer: ClassVar[bool] = False
-    source: ClassVar[str] = "Liang et al. 2022 (HELM, arXiv 2211.09110), logprob"
     per: str = "sample"
 
     def __post_init__(self) -> None:
@@ -301,8 +274,10 @@ class OfGolds(OfSums, ChoiceMetric):
         )
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "target_perplexity",
+    source="LightEval `target_perplexity` on the golds alone (lm-evaluation-harness, LAMBADA)",
+)
 class TargetPerplexity(OfGolds):
     """exp(-mean over documents of the golds' summed logprob). Range [1, inf), lower is better.
 
@@ -310,27 +285,19 @@ class TargetPerplexity(OfGolds):
     target_token_perplexity.
     """
 
-    name: ClassVar[str] = "target_perplexity"
-    display: ClassVar[str] = "target_perplexity"
-    source: ClassVar[str] = (
-        "LightEval `target_perplexity` on the golds alone (lm-evaluation-harness, LAMBADA)"
-    )
-
     def units(self, doc: Doc, places: Sequence[int], n_tokens: Sequence[int] | None) -> int:
         return 1
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "target_token_perplexity",
+    source="Jelinek et al. 1977 (JASA 62, S63), perplexity per token, of the golds",
+)
 class TargetTokenPerplexity(OfGolds):
     """exp(-sum of the golds' logprobs / sum of their tokens) over the corpus.
 
     Range [1, inf), lower is better.
     """
-
-    name: ClassVar[str] = "target_token_perplexity"
-    display: ClassVar[str] = "target_token_perplexity"
-    source: ClassVar[str] = "Jelinek et al. 1977 (JASA 62, S63), perplexity per token, of the golds"
 
     def units(self, doc: Doc, places: Sequence[int], n_tokens: Sequence[int] | None) -> int:
         return sum(

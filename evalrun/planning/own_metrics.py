@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from os import PathLike
 from pathlib import Path
@@ -15,26 +15,12 @@ from types import ModuleType
 
 from evalrun.config import RunConfig
 from evalrun.errors import Fault, visible
-from evalrun.metrics import METRICS, SCORERS, Metric, Scorer
-from evalrun.metrics.text.match_metrics import FixedScorer
+from evalrun.grammar import name_of_call
+from evalrun.metrics import METRICS, Metric, Scorer, foreign
 from evalrun.types import Plan
 
 KEY = "metric_files"
 ALLOW = "allow_code"
-IMPORT_ERRORS = (
-    *(
-        ImportError,
-        SyntaxError,
-        NameError,
-        AttributeError,
-        TypeError,
-        ValueError,
-        LookupError,
-        OSError,
-    ),
-    *(RuntimeError, ArithmeticError, AssertionError),
-)
-"""What a file may raise while it is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +43,8 @@ _loaded: dict[str, OwnMetric] = {}
 
 
 def load_all(config: RunConfig, typed: Sequence[str], folders: Mapping[str, Path]) -> None:
-    """Import the files that the configuration names, and write their full paths into it.
+    """Import the files that the configuration names, and write their full paths into it; import
+    what installed packages offer where a metric or a scorer is named so.
 
     Args:
         typed: the overrides of the command line; a file that is named anywhere else needs a typed
@@ -76,6 +63,12 @@ def load_all(config: RunConfig, typed: Sequence[str], folders: Mapping[str, Path
                 f"there: {KEY}=[{visible(names[0])}]."
             )
         names[:] = [load(_place(name, folder), where).path for name in names]
+    for metrics in (config.metrics, *(task.metrics for task in config.tasks.values())):
+        for name, params in metrics.items():
+            foreign.register_entry_point(name)
+            scorer = params.get("scorer") if isinstance(params, Mapping) else None
+            if isinstance(scorer, str):
+                foreign.register_entry_point(name_of_call(scorer))
 
 
 def recorded(config: RunConfig) -> tuple[tuple[str, str, str], ...]:
@@ -87,10 +80,10 @@ def recorded(config: RunConfig) -> tuple[tuple[str, str, str], ...]:
 
 
 def check_stored(plan: Plan) -> None:
-    """Fault where a metric of a stored plan comes from a user's file that this command does not
-    name.
+    """Fault where a metric of a stored plan comes from a user's file, or from an installed package,
+    that this command does not name.
 
-    A file is never imported because a stored plan names it: a run folder may come from anybody.
+    Nothing is imported because a stored plan names it: a run folder may come from anybody.
     """
     used = {metric.key for cell in plan.cells for metric in cell.metrics}
     for metric, path, digest in plan.metric_files:
@@ -100,6 +93,8 @@ def check_stored(plan: Plan) -> None:
                 f"{digest[:12]}). Name that file again, {KEY}=[{visible(path)}], or ask for other "
                 "metrics: metric=NAME."
             )
+    for metric in used:
+        METRICS.key(metric, "the stored run")
 
 
 def _named(
@@ -144,10 +139,18 @@ def load(path: str | PathLike[str], where: str = "") -> OwnMetric:
         raise Fault(f"{visible(str(path))} cannot be read{at}: {error.strerror}.") from error
     digest = hashlib.sha256(data).hexdigest()
     if digest not in _loaded:
-        _loaded[digest] = _registered(
-            file, digest, _class_of(_module(file, digest, at), file, at), at
-        )
+        with foreign.all_or_nothing():
+            cls = _class_of(_module(file, digest, at), f"{file}{at}")
+            foreign.adopt(cls, digest[:12], f"{file}{at}", _owner)
+        is_scorer = issubclass(cls, Scorer)
+        _loaded[digest] = OwnMetric(str(file.resolve()), digest, cls.name, is_scorer)
     return _loaded[digest]
+
+
+def _owner(name: str) -> str:
+    """Who has a registered name."""
+    paths = (own.path for own in _loaded.values() if own.metric == name)
+    return next(paths, "evalrun itself")
 
 
 def _module(file: Path, digest: str, at: str) -> ModuleType:
@@ -159,7 +162,7 @@ def _module(file: Path, digest: str, at: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except IMPORT_ERRORS as error:
+    except foreign.IMPORT_ERRORS as error:
         del sys.modules[name]
         raise Fault(
             f"{file}{at} cannot be imported: {type(error).__name__}: {visible(str(error))}."
@@ -167,77 +170,19 @@ def _module(file: Path, digest: str, at: str) -> ModuleType:
     return module
 
 
-def _class_of(module: ModuleType, file: Path, at: str) -> type[Metric] | type[Scorer]:
-    kinds = (Metric, Scorer)
+def _class_of(module: ModuleType, at: str) -> foreign.Foreign:
+    """The only class of a metric or a scorer that the file defines."""
     own = [
         thing
         for thing in vars(module).values()
         if isinstance(thing, type)
-        and issubclass(thing, kinds)
+        and issubclass(thing, Metric | Scorer)
         and thing.__module__ == module.__name__
         and not getattr(thing, "__abstractmethods__", None)
     ]
     if len(own) != 1:
         named = ", ".join(each.__name__ for each in own) or "none"
         raise Fault(
-            f"{file}{at} must hold exactly one class derived from Metric or Scorer; it holds "
-            f"{named}."
+            f"{at} must hold exactly one class derived from Metric or Scorer; it holds {named}."
         )
-    cls = own[0]
-    if not getattr(getattr(cls, "__dataclass_params__", None), "frozen", False):
-        raise Fault(
-            f"{file}{at}: {cls.__name__} must be a frozen dataclass: @dataclass(frozen=True, "
-            "slots=True)."
-        )
-    needed = ("name",) if issubclass(cls, Scorer) else ("name", "display", "source")
-    if missing := [name for name in needed if not isinstance(getattr(cls, name, None), str)]:
-        raise Fault(f"{file}{at}: {cls.__name__} lacks {', '.join(missing)} (ClassVar[str]).")
-    if not str(cls.name).isidentifier():
-        raise Fault(
-            f"{file}{at}: {cls.name!r} is no name of a metric. Allowed: letters, digits and _."
-        )
-    if open_ones := [f.name for f in fields(cls) if f.init and f.default is f.default_factory]:  # type: ignore[arg-type]
-        raise Fault(
-            f"{file}{at}: parameter {', '.join(open_ones)} of {cls.__name__} needs a default."
-        )
-    return cls
-
-
-def _registered(file: Path, digest: str, cls: type[Metric] | type[Scorer], at: str) -> OwnMetric:
-    is_scorer = issubclass(cls, Scorer)
-    for registry in (METRICS, SCORERS) if is_scorer else (METRICS,):
-        for name in (cls.name, *getattr(cls, "aliases", ())):
-            if name in registry:
-                old = next(
-                    (own.path for own in _loaded.values() if own.metric == cls.name),
-                    "evalrun itself",
-                )
-                raise Fault(
-                    f"{file}{at}: the name {name!r} is taken by {old}. Give {cls.__name__} another "
-                    "one."
-                )
-    cls.file_digest = digest[:12]
-    if issubclass(cls, Scorer):
-        SCORERS.add(cls.name, cls)
-        thin = _mean_of(cls)
-        thin.file_digest = digest[:12]
-        METRICS.add(cls.name, thin)
-    else:
-        METRICS.add(cls.name, cls, tuple(cls.aliases))
-    return OwnMetric(str(file.resolve()), digest, cls.name, is_scorer)
-
-
-def _mean_of(scorer: type[Scorer]) -> type[Metric]:
-    """The metric of a scorer's own name: the mean of its verdicts."""
-    members = {
-        "__doc__": scorer.__doc__,
-        "__module__": scorer.__module__,
-        "__annotations__": {"scorer": "str | None"},
-        "name": scorer.name,
-        "display": scorer.name,
-        "version": scorer.version,
-        "packages": scorer.packages,
-        "source": str(getattr(scorer, "source", "a user's own scorer")),
-        "scorer": field(default=scorer.name, init=False),
-    }
-    return dataclass(frozen=True)(type(scorer.__name__, (FixedScorer,), members))
+    return own[0]

@@ -88,6 +88,8 @@ def _check_choices(arguments: Arguments) -> None:
             for n in (elements(c, group)[0] if group in ("task", "metric") else [c])
         ]
         for name in names:
+            if name not in known and group == "metric" and name in METRICS.offered():
+                METRICS.key(name)  # says that the command must name it
             if name not in known:
                 raise unknown(
                     group,

@@ -179,9 +179,20 @@ def planned(job: RunJob) -> Plan:
 def deployed(plan: Plan) -> tuple[Checked | None, Plan]:
     """(the server that the run starts, the plan with its address); (None, the plan) where it
     starts none.
+
+    The run starts one where the model names folders for it. Fault where there is neither an address
+    nor a folder.
     """
     model = plan.model
-    if model.repo is None and model.weights is None and (model.name != "deploy" or model.base_url):
+    if model.repo is None and model.weights is None:
+        address = backends.facts_of(model.backend).needs.get("base_url")
+        if address is not None and not model.base_url:
+            raise Fault(
+                f"Model {model.name} (backend {model.backend}) has no model.base_url. Say "
+                f"model.base_url={address} where a server is up; to let the run start one, name "
+                "both folders: model.repo=DIR (deploy.sh at its root) and model.weights=DIR (what "
+                "deploy.sh gets as $MODEL_PATH)."
+            )
         return None, plan
     from evalrun import deploy
 

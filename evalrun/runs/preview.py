@@ -81,7 +81,7 @@ def _cell_text(cell: Cell, n_docs: int, failure: str | None, backend: str) -> st
 
 
 def _others(cell: Cell, backend: str) -> str:
-    """What is not said is not sent: the engine, or the server, has a default of its own."""
+    """What is not set is not sent: the engine, or the server, has a default of its own."""
     is_server = backends.facts_of(backend).is_server
     default = "server default" if is_server else "engine default"
     named = [(k, getattr(cell.sampling, k)) for k in ("top_k", "min_p", "repetition_penalty")]

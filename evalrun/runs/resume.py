@@ -134,7 +134,7 @@ def for_eval(config: RunConfig, typed: Sequence[str], keys: Sequence[str], store
     for cell in draft.cells:
         old = stored.cell(cell.name)
         if old is not None:
-            _check_extent(config, old, _said(config, cell.task, old, stored.plan))
+            _check_extent(config, old, _sample_counts(config, cell.task, old, stored.plan))
             cells.append(
                 replace(
                     old, metrics=cell.metrics, extract=cell.extract, limit=_eval_limit(config, old)
@@ -175,7 +175,7 @@ def _rescored(
     Args:
         own: the task as typed anew.
     """
-    counts = _said(config, cell.task, cell, stored)
+    counts = _sample_counts(config, cell.task, cell, stored)
     _check_extent(config, cell, counts)
     extract = own.extract if own is not None else cell.extract
     metrics = own.metrics if own is not None else cell.metrics
@@ -189,7 +189,7 @@ def _rescored(
         )
     elif own is None and config.first_n:
         metrics = resolve(
-            [_wish_again(m) for m in metrics],
+            [_as_requested(m) for m in metrics],
             counts,
             extract,
             is_own=False,
@@ -198,7 +198,7 @@ def _rescored(
     return replace(cell, metrics=metrics, extract=extract, limit=_eval_limit(config, cell))
 
 
-def _wish_again(metric: MetricPlan) -> MetricRequest:
+def _as_requested(metric: MetricPlan) -> MetricRequest:
     """The metric as it was asked for: n and k are open again where no parameter had set them."""
     origins, params = dict(metric.origins), dict(metric.params)
     kept = [
@@ -224,7 +224,7 @@ def _is_typed(keys: Sequence[str], task: str) -> bool:
     return any(key.startswith(prefixes) for key in keys)
 
 
-def _said(config: RunConfig, task: str, old: Cell, stored: Plan) -> SampleCounts:
+def _sample_counts(config: RunConfig, task: str, old: Cell, stored: Plan) -> SampleCounts:
     """n and k of this command, else of the stored one."""
     params = config.task_params.get(task) or {}
     if config.num_return_sequences is not None:

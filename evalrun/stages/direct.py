@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from evalrun.errors import Fault
+from evalrun.grammar import name_of_call
 from evalrun.interop import documents
 from evalrun.interop.documents import Given
-from evalrun.metrics import check_ready, make_metric, make_scorer, naming, samples_needed
+from evalrun.metrics import check_ready, foreign, make_metric, make_scorer, naming, samples_needed
 from evalrun.metrics.base import Matrix, Metric, Output, Scorer
 from evalrun.metrics.create import parameters
 from evalrun.planning import own_metrics
@@ -121,7 +122,11 @@ def _metric(metric: str | PathLike[str] | Metric, params: Mapping[str, Any]) -> 
     if name.endswith(".py"):
         name = own_metrics.load(name).metric
     else:
+        foreign.register_entry_point(name.partition(":")[0].strip())
         name, written = naming.parse_metric(name)
+    for scorer in (written.get("scorer"), params.get("scorer")):
+        if isinstance(scorer, str):
+            foreign.register_entry_point(name_of_call(scorer))
     for twice in written.keys() & params.keys():
         raise Fault(f"Metric {name}: {twice} is given twice, in the name and beside it.")
     made = make_metric(name, {**written, **params})

@@ -13,9 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-FEW = 10
-"""Below this number of clusters the error is itself uncertain, which is said."""
-
 
 def cluster_codes(clusters: Sequence[str | None]) -> NDArray[np.int64] | None:
     """The cluster of each document as a number from 0, in order of appearance.

@@ -1,10 +1,9 @@
 """Error bars of a mean over documents.
 
 stderr = s / sqrt(N) with s from N - 1 (the central limit theorem over documents; Miller 2024, arXiv
-2411.00640), or over clusters of documents (evalrun.stats.clustered). Interval: Wilson's score
-interval (Wilson 1927) where every value is 0 or 1, over clusters with n_eff = p(1-p)/stderr^2 and
-the number of clusters where the stderr is 0; else Student's t, cut to [0, 1] where the values
-cannot leave it. NaN is never dropped: it gives NaN.
+2411.00640), or over clusters of documents (evalrun.stats.clustered). Interval: that of
+evalrun.stats.bounded_mean where the values cannot leave [0, 1], at every number of documents; else
+Student's t. NaN is never dropped: it gives NaN.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evalrun.stats.bounded_mean import bounded_interval
 from evalrun.stats.clustered import clustered_stderr
 
 Values: TypeAlias = NDArray[np.float64] | Sequence[float]
@@ -28,8 +27,8 @@ class MeanError:
     """A mean with its error. None is absent.
 
     Attributes:
-        method: `clt+wilson`, `clt+t`, `clustered+wilson`, `clustered+t`, `wilson` (no stderr, one
-            document or cluster) or `none`.
+        method: `clt+bounded`, `clt+t`, `clustered+bounded`, `clustered+t`, `bounded` (no stderr,
+            one document or cluster) or `none`.
     """
 
     value: float
@@ -52,30 +51,6 @@ def mean_stderr(values: Values) -> float | None:
     return float(np.std(array, ddof=1) / math.sqrt(array.size))
 
 
-def wilson(
-    successes: float, n: float, level: float = 0.95, quantile: float | None = None
-) -> tuple[float, float]:
-    """Wilson's score interval for successes / n, within [0, 1].
-
-    (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n). n may be an effective number of
-    documents.
-
-    Args:
-        quantile: stands for the normal z.
-
-    ValueError unless 0 <= successes <= n and n > 0.
-    """
-    if n <= 0 or not 0 <= successes <= n:
-        raise ValueError(f"need 0 <= successes <= n and n > 0, got {successes} of {n}")
-    z = NormalDist().inv_cdf(0.5 + _level(level) / 2) if quantile is None else quantile
-    share, spread = successes / n, z * z / n
-    centre = (share + spread / 2) / (1 + spread)
-    half = z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == n else min(1.0, centre + half)
-    return low, high
-
-
 def t_interval(mean: float, stderr: float, n: int, level: float = 0.95) -> tuple[float, float]:
     """mean +- t(n - 1) * stderr, Student's t, two-sided.
 
@@ -92,7 +67,7 @@ def t_quantile(n: int, level: float = 0.95) -> float:
     """Two-sided quantile of Student's t with n - 1 degrees of freedom. ValueError for n < 2."""
     if n < 2:
         raise ValueError(f"an interval needs two documents, got {n}")
-    from scipy.special import stdtrit  # lazy: the statistics of a binary metric need no scipy
+    from scipy.special import stdtrit  # lazy: scipy takes long to import
 
     return float(stdtrit(n - 1, 0.5 + _level(level) / 2))
 
@@ -106,48 +81,28 @@ def mean_error(
     """The mean of per-document values with stderr and interval.
 
     Args:
-        is_bounded: the values lie in [0, 1] by definition.
-        codes: cluster of each document, from 0 without gaps; None: all are independent. Binary
-            values get Wilson's interval at every N, one document included; one document (or one
-            cluster) that is not binary has neither stderr nor interval. NaN gives NaN throughout.
+        values: one per document.
+        is_bounded: the values lie in [0, 1] by definition. They get an interval from one document
+            (or cluster) on; others have neither stderr nor interval there.
+        level: confidence of the interval, in (0, 1), default 0.95.
+        codes: cluster of each document, from 0 without gaps; None: all are independent.
 
-    ValueError for no value, or where a bounded one lies outside [0, 1].
+    NaN gives NaN throughout. ValueError for no value, or where a bounded one lies outside [0, 1].
     """
     array = _floats(values)
     value = float(np.mean(array))
     stderr = mean_stderr(array) if codes is None else clustered_stderr(array, codes)
-    units = array.size if codes is None else int(codes.max()) + 1
     family = "clt" if codes is None else "clustered"
+    rule = "bounded" if is_bounded else "t"
     if math.isnan(value):
-        return MeanError(math.nan, math.nan, math.nan, math.nan, f"{family}+t")
-    if is_bounded and (array.min() < 0 or array.max() > 1):
-        raise ValueError(f"values outside [0, 1]: {array.min()} to {array.max()}")
-    if is_bounded and bool(np.all((array == 0) | (array == 1))):
-        low, high = _binary_interval(
-            value, stderr, array.size, None if codes is None else units, level
-        )
-        return MeanError(
-            value, stderr, low, high, "wilson" if stderr is None else f"{family}+wilson"
-        )
+        return MeanError(math.nan, math.nan, math.nan, math.nan, f"{family}+{rule}")
+    if is_bounded:
+        low, high = bounded_interval(array, level, codes)
+        return MeanError(value, stderr, low, high, rule if stderr is None else f"{family}+{rule}")
     if stderr is None:
         return MeanError(value, None, None, None, "none")
-    low, high = t_interval(value, stderr, units, level)
-    if is_bounded:
-        low, high = max(0.0, low), min(1.0, high)
-    return MeanError(value, stderr, low, high, f"{family}+t")
-
-
-def _binary_interval(
-    share: float, stderr: float | None, n: int, clusters: int | None, level: float
-) -> tuple[float, float]:
-    """Wilson's interval; over clusters with n_eff = p(1-p)/stderr^2 (their number where there is
-    no spread) and t.
-    """
-    if clusters is None:
-        return wilson(float(round(share * n)), n, level)
-    n_eff = share * (1 - share) / stderr**2 if stderr else float(clusters)
-    quantile = t_quantile(clusters, level) if clusters > 1 else None
-    return wilson(min(share * n_eff, n_eff), n_eff, level, quantile)
+    units = array.size if codes is None else int(codes.max()) + 1
+    return MeanError(value, stderr, *t_interval(value, stderr, units, level), f"{family}+{rule}")
 
 
 def group_stderr(stderrs: Sequence[float | None]) -> float | None:

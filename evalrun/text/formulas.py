@@ -24,8 +24,24 @@ _PERCENT_LAST = re.compile(rf"\s*{_PERCENT}\s*$")
 _JOINED = re.compile(rf"{_CLOSERS}(?:,|;|and\b|or\b|,\s*and\b|,\s*or\b){_OPENERS}")
 _DOTS = re.compile(r"\\(?:[ldc]?dots)(?![A-Za-z])|\.\.\.|…")
 _REPEATING = re.compile(r"\d\s*(?:\\[lc]?dots|\.\.\.|…)[\s$.]*$")
-_COMMAND = re.compile(r"\\[A-Za-z]+\*?\s*\{[^{}\\]*\}|\\[A-Za-z]+|\\.")
-_WITH_UNIT = re.compile(r"[^A-Za-z\\]*\d\s+[A-Za-z]{2,}(?:[\s/.][\w./^]*)*")
+_COMMAND = re.compile(
+    r"\\(?:triangle|angle|odot|square|parallel)\s?[A-Z]{2,6}|"  # points, no word
+    r"\\{1,2}[A-Za-z]+\*?\s*\{[^{}\\]*\}|\\{1,2}[A-Za-z]+|\\."
+)
+_UNIT = (
+    r"(?:[mcdk]?m/s|km/h|mi/h|[mcdk]m|[mk]g|m[lL]|lbs?|oz|ft|in|yd|mi|mins?|secs?|hrs?|days?|men|pcs"
+    r"|mph|kph|kmh|rpm|kW|kWh|[kMG]?Hz|[kKMG]B|k?Pa|kJ|kN|°[CF]?|pts?|USD|sq|cu|cc|gal|pt|qt|doz)"
+)
+_MORE = r"(?:[\s/.][A-Za-z]{0,40}(?:\^?[23])?){0,12}"
+_WITH_UNIT = re.compile(
+    rf"([^A-Za-z\\\u4e00-\u9fff]{{0,60}}\d)(?:"
+    rf"\s?{_UNIT}(?:\s?\^?\{{?[23]\}}?|[²³])?(?![A-Za-z]){_MORE}"
+    rf"|\s+(?P<word>[A-Za-z]{{4,40}}){_MORE}"
+    r"|(?:\\[ ,;]|\s)?\\(?:text|mathrm|mbox|textrm)\s?"
+    r"\{[\s~]{0,4}(?![\s~]|and\b|or\b|[AaPp]\.?[Mm]\b)[A-Za-z./ ]{1,40}\}"
+    r"(?:\s?\^\s?\{?[23]\}?)?"
+    r"|\s?[\u4e00-\u9fff]{1,12})[.。]?"
+)
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _FUNCTIONS = re.compile(
     r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|exp|sqrt|max|min|gcd|lcm|mod|det|abs|and",
@@ -34,10 +50,20 @@ _FUNCTIONS = re.compile(
 _FONT = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|it|rm|sf|tt)|boldsymbol|bm|pmb|emph|displaystyle)\s{0,4}\{"
 )
-_BRACKETED = re.compile(r"\(\s*([^()]*[^()\s])\s*\)")
-_SPACE = re.compile(r"\s+")
+_BRACKETED = re.compile(r"\(\s*([^(),]*[^(),\s])\s*\)")  # (1,250) is a pair
+_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
+_DELIMITED = re.compile(r"\$[^$]+\$|\\[(\[]|\\boxed")
+_BARE_WORD = re.compile(
+    r"[^\W\d_]{3,}|(?<![^\W\d_])(?i:is|no|to|of|it|in|an|at|as|if|so|we|by|on|he|ok)(?![^\W\d_])"
+)
+_LISTED = re.compile(r"(?:\\left\s?)?[(\[](.*[,;].*)(?:\\right\s?)?[)\]][.。]?")
+_GLUED = re.compile(r"[\d.,]+\s?(?:°[CF]?|[LmgshVWNJKA]\d?)[.。]?")
+_ARITHMETIC = re.compile(r"(?:[A-Za-z]\w?|[\d\s.,+*/^()×÷-]+)\s?=[^=A-Za-z\\,]+|[\d\s.,+*/^()×÷-]+")
+_SYMBOL = re.compile(r"[A-Za-z_:|√π∞≤≥∪∩±²³]|\\[A-Za-z{]")
 _DRESS = " $\n\t"
 
+MAX_BARE = 300
+"""Characters of a text that may be one bare formula."""
 MAX_QUANTITY = 2000
 """Characters of a plain number; a longer text is none."""
 
@@ -155,9 +181,11 @@ def quantity(text: str) -> Quantity | None:
 
 
 def is_equal_quantity(one: Quantity, other: Quantity, precision: int) -> bool:
-    """Whether two numbers are the same: exactly, or where one is a decimal, when both round to the
-    same `precision` decimals and differ by at most one part in 10,000 (1/3 = 0.333333, not 0.33;
-    0.0000003 is not 0.0000004).
+    """Whether two numbers are the same: exactly, or where one is a decimal, to `precision` decimals
+    and one part in 10,000 (1/3 = 0.333333, not 0.33; 0.0000003 is not 0.0000004).
+
+    Equal to the decimals means that both round to the same, or that they lie within half a unit of
+    the last one (rounding alone tells 0.1234549 from 0.1234551).
 
     A percentage equals its number with and without the sign: 50 = 50% = 0.5.
     """
@@ -171,12 +199,16 @@ def is_equal_quantity(one: Quantity, other: Quantity, precision: int) -> bool:
 
 
 def _is_near(one: Fraction, other: Fraction, precision: int) -> bool:
+    gap = abs(one - other)
     is_same = round(one, precision) == round(other, precision)
-    return is_same and abs(one - other) * 10_000 <= max(abs(one), abs(other))
+    is_same = is_same or gap * 2 * 10**precision <= 1
+    return is_same and gap * 10_000 <= max(abs(one), abs(other))
 
 
 def squeezed(text: str) -> str:
-    """`text` without white space, the dollar signs around it and a full stop at its end."""
+    """`text` without white space (between digits one stays: 1 2 is not 12), the dollar signs around
+    it and a full stop at its end.
+    """
     return _SPACE.sub("", text).strip("$").rstrip(".").strip("$")
 
 
@@ -192,9 +224,47 @@ def is_words(text: str) -> bool:
     return any(not _FUNCTIONS.fullmatch(word) for word in _WORD.findall(head))
 
 
-def is_with_unit(text: str) -> bool:
-    """True for a number with its unit in plain words: 12 apples, 5 cm."""
-    return _WITH_UNIT.fullmatch(text.strip()) is not None
+def has_formula(text: str) -> bool:
+    r"""Whether a text sets off a formula by $...$, \(...\), \[...\] or a box."""
+    return _DELIMITED.search(text.replace("\\$", "")) is not None
+
+
+def is_bare_formula(text: str) -> bool:
+    r"""Whether a text is one formula and nothing else: 16\pi, (1,2), x=2, x=3; no plain number.
+
+    Arithmetic (3 * 3 = 9), a name with its number (x = 5) and a number with its unit (5 L) are
+    running text: their last number is the answer.
+    """
+    body = text.strip()
+    if len(body) > MAX_BARE or "\n" in body or has_formula(body) or quantity(body) is not None:
+        return False
+    if _is_list(body):
+        return True
+    if _ARITHMETIC.fullmatch(body) or _GLUED.fullmatch(body) or measured(body):
+        return False
+    words = _BARE_WORD.findall(_COMMAND.sub(" ", body))
+    is_prose = any(not _FUNCTIONS.fullmatch(word) for word in words)
+    return not is_prose and _SYMBOL.search(body) is not None
+
+
+def _is_list(body: str) -> bool:
+    """Numbers apart from each other, a pair or an interval. 1,2 may be a decimal: it is none."""
+    parts = [part.strip() for part in re.split(r"[,;]", body)]
+    if bracketed := _LISTED.fullmatch(body):
+        return not _BARE_WORD.search(_COMMAND.sub(" ", bracketed[1]))
+    is_apart = len(parts) > 2 or re.search(r", |;|,-", body) is not None
+    return len(parts) > 1 and is_apart and all(quantity(part) for part in parts)
+
+
+def measured(text: str) -> str | None:
+    """The number of a number with its unit: 12 apples, 5cm, 60 km/h, 99颗弹珠; else None.
+
+    2 ab and 2 sin x are no units: words of three letters or fewer must be known units.
+    """
+    found = _WITH_UNIT.fullmatch(text.strip())
+    if found is None or (found["word"] and _FUNCTIONS.fullmatch(found["word"])):
+        return None
+    return found[1] if quantity(found[1]) is not None else None
 
 
 def sequence(text: str) -> list[str] | None:
@@ -203,11 +273,11 @@ def sequence(text: str) -> list[str] | None:
     """
     if not _DOTS.search(text) or _REPEATING.search(text):  # 0.333... is one number
         return None
-    terms = [term.strip() for term in _split(_DOTS.sub(" ... ", text.strip().strip("$")))]
+    terms = [term.strip() for term in split_list(_DOTS.sub(" ... ", text.strip().strip("$")))]
     return [term for term in terms if term]
 
 
-def _split(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """Parts between the commas that stand in no bracket."""
     parts, depth, start = [], 0, 0
     for place, char in enumerate(text):

@@ -191,9 +191,9 @@ class Cell:
         return self.task if self.subset is None else f"{self.task}:{self.subset}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """One run: one model, its cells. Nothing is decided after it."""
+    """One run: one model, its cells. Nothing is decided after it. `repr` is a few lines."""
 
     format_version: int
     created: str
@@ -213,3 +213,15 @@ class Plan:
     overrides: tuple[str, ...] | None = None
     # a user's own metrics: name, file, SHA-256 of the file
     metric_files: tuple[tuple[str, str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        model = self.model
+        lines = [f"Plan: mode {self.mode}, model {model.name} ({model.backend}, {model.path})"]
+        for cell in self.cells:
+            limit = "all documents" if cell.limit is None else f"the first {cell.limit} documents"
+            metrics = ", ".join(metric.key for metric in cell.metrics)
+            lines.append(
+                f"  {cell.name}: {', '.join(cell.kinds)}, n={cell.n}, temperature "
+                f"{cell.sampling.temperature:g}, {limit}; {metrics}; address {cell.ask_id}"
+            )
+        return "\n".join(lines)

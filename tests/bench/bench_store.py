@@ -53,7 +53,7 @@ def main() -> None:
         run = Run(Path(folder))
         made = rows(n)
         start = time.perf_counter()
-        with predictions.Writer(run.cell("m", "t"), {}) as writer:
+        with predictions.open_writer(run.cell("m", "t"), {}) as writer:
             for row in made:
                 writer.append(row)
             appended = time.perf_counter()

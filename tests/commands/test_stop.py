@@ -241,7 +241,7 @@ def test_a_supervisor_that_was_left_over_is_told(
         (("r", "--wait", "-1"), "seconds from 0 up"),
         (("r", "--wait", "nan"), "seconds from 0 up"),
         (("nothing",), "no such run"),
-        (("bad",), "cannot be told, so nothing was stopped"),
+        (("bad",), "is not known, so nothing was stopped"),
     ],
 )
 def test_a_wrong_word_is_one_paragraph(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -308,3 +309,126 @@ def test_add_on_package_adds_a_task(installed: Installed, tmp_path: Path) -> Non
             tmp_path,
         )
     assert "capitals" not in installed.run(elsewhere, "list", "tasks").out
+
+
+METRIC_PROJECT = {
+    "pyproject.toml": """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "evalrun-shout"
+version = "1.2"
+[project.entry-points."evalrun.metrics"]
+shout = "evalrun_shout:Shout"
+loudness = "evalrun_shout"
+broken = "evalrun_shout.broken"
+""",
+    "evalrun_shout/__init__.py": """
+import sys
+from evalrun.metrics import Scorer, metric, scorer
+from evalrun.metrics.text.exact import MeanOfVerdicts
+from evalrun.types import Verdict
+
+print("shout is imported", file=sys.stderr)
+
+
+@scorer("shout")
+class Shout(Scorer):
+    '''1 where the answer is the gold in capitals. Range {0, 1}.'''
+
+    mark: str = ""
+
+    def judge_text(self, doc, text):
+        return Verdict(float(text == doc.gold_texts[0].upper() + self.mark))
+
+
+@metric("loudness", display="loud@n", source="definition")
+class Loudness(MeanOfVerdicts):
+    '''Mean of `shout`. Range [0, 1].'''
+
+    n: int | None = None
+    scorer: str | None = "shout"
+""",
+    "evalrun_shout/broken.py": "import nothing_of_this_name\n",
+}
+SHOUTED = '{"query": "q1", "text": "PARIS"}\n{"query": "q2", "text": "Lima"}\n'
+ASKED = '{"question": "q1", "answer": "Paris"}\n{"question": "q2", "answer": "Lima"}\n'
+SHOUT_TASK = """# @package tasks.loud
+defaults: [/task_schema@_here_, _self_]
+dataset: {path: PLACE, columns: {query: question, gold: answer}}
+metrics: {accuracy: {scorer: "shout(mark='')"}}
+"""
+
+
+@pytest.fixture
+def shouting(installed: Installed, tmp_path: Path) -> Iterator[Path]:
+    """A folder with questions and answers, while a package that brings metrics is installed."""
+    project = tmp_path / "project"
+    for name, text in METRIC_PROJECT.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir"]
+    checked([*build, str(tmp_path), str(project)], tmp_path)
+    installed.pip(*map(str, tmp_path.glob("evalrun_shout*.whl")))
+    folder = tmp_path / "work"
+    (folder / "own" / "task").mkdir(parents=True)
+    (folder / "asked.jsonl").write_text(ASKED)
+    (folder / "answers.jsonl").write_text(SHOUTED)
+    (folder / "own" / "task" / "loud.yaml").write_text(
+        SHOUT_TASK.replace("PLACE", str(folder / "asked.jsonl"))
+    )
+    yield folder
+    checked(
+        [str(installed.python), "-m", "pip", "uninstall", "-q", "-y", "evalrun-shout"], tmp_path
+    )
+
+
+def test_installed_package_adds_metrics(installed: Installed, shouting: Path) -> None:
+    """Named, it is imported, scored and signed; listed or named by a stored plan, it is not."""
+    listed = installed.run(shouting, "list", "metrics")
+    assert "of the installed package evalrun-shout-1.2" in listed.out
+    assert "shout is imported" not in listed.err
+    assert (
+        "1 where the answer is the gold" in installed.run(shouting, "list", "metrics", "shout").out
+    )
+
+    own = ["--config-dir", "own", "model=replay", "model.path=answers.jsonl", "task=loud"]
+    ran = installed.run(shouting, *own, "metric=[shout,loudness]")
+    assert ran.code == 0, ran.err
+    (results,) = stored(shouting).values()
+    assert {e["display"]: e["value"] for e in results["estimates"]} == {"shout": 0.5, "loud@n": 0.5}
+    assert all("|file:evalrun-shout-1.2" in e["signature"] for e in results["estimates"])
+
+    again = installed.run(shouting, "--mode", "eval", "--reuse", "latest")
+    assert again.code == 2
+    assert "belongs to the installed package evalrun-shout-1.2" in again.err
+    assert "shout is imported" not in again.err
+    again = installed.run(shouting, "--mode", "eval", "--reuse", "latest", "metric=shout:n=1")
+    assert again.code == 0, again.err
+
+
+def test_installed_scorer_of_a_task_file_and_of_a_file(
+    installed: Installed, shouting: Path
+) -> None:
+    own = ["--config-dir", "own", "model=replay", "model.path=answers.jsonl", "task=loud"]
+    ran = installed.run(shouting, *own)
+    assert ran.code == 0, ran.err
+    (results,) = stored(shouting).values()
+    assert [e["value"] for e in results["estimates"]] == [0.5]
+    (shouting / "scored.jsonl").write_text('{"golds": ["a"], "preds": ["A!"]}\n')
+    for metric in ("shout:n=1", "accuracy:scorer=shout"):
+        assert installed.run(shouting, "score", metric, "scored.jsonl").code == 0
+    loud = installed.run(
+        shouting, "score", "accuracy:scorer='shout(mark=\"!\")'", "scored.jsonl", "--json"
+    )
+    assert json.loads(loud.out)["estimates"][0]["value"] == 1.0
+
+
+def test_broken_package_is_named(installed: Installed, shouting: Path) -> None:
+    ran = installed.run(shouting, "score", "broken", "asked.jsonl")
+    assert ran.code == 2
+    assert "metric broken of the installed package evalrun-shout-1.2" in ran.err
+    assert "No module named 'nothing_of_this_name'" in ran.err
+    ran = installed.run(shouting, "score", "shouts", "asked.jsonl")
+    assert "Did you mean 'shout'?" in ran.err

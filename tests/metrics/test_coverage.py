@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evalrun.stats import bootstrap
-from evalrun.stats.errorbars import mean_error, t_interval, wilson
+from evalrun.stats.errorbars import mean_error, t_interval
 from evalrun.stats.rerun import avg_at_n_variance, pass_at_k_variance, rerun_stderr
 from evalrun.stats.sampling import pass_at_k
 
@@ -19,12 +19,6 @@ def coverage(intervals: Iterator[tuple[float, float]], truth: float) -> float:
     found = list(intervals)
     assert len(found) == RUNS
     return sum(low <= truth <= high for low, high in found) / RUNS
-
-
-@pytest.mark.parametrize(("n", "p"), [(30, 0.3), (30, 0.8), (100, 0.1), (500, 0.95)])
-def test_wilson(n: int, p: float) -> None:
-    correct = np.random.default_rng(n).binomial(n, p, RUNS).tolist()
-    assert 0.92 <= coverage((wilson(c, n) for c in correct), p) <= 0.98
 
 
 @pytest.mark.parametrize(
@@ -44,7 +38,8 @@ def test_clustered_binary(groups: int, p: float, share: float) -> None:
             assert found.ci_high is not None
             yield found.ci_low, found.ci_high
 
-    assert 0.92 <= coverage(intervals(), p) <= 0.97
+    # below 15 clusters the level is not assured; the interval is then rather too wide
+    assert 0.93 <= coverage(intervals(), p) <= (0.98 if groups >= 15 else 0.995)
 
 
 @pytest.mark.parametrize("groups", [10, 25])
@@ -82,21 +77,27 @@ def test_bootstrap_of_a_ratio_over_30_documents() -> None:
     assert 0.91 <= coverage(intervals(), 0.7) <= 0.97
 
 
-@pytest.mark.parametrize(("n", "k"), [(8, 1), (16, 4)])
-def test_rerun_over_30_documents(n: int, k: int) -> None:
-    """The same 30 questions asked again: the truth is their own mean, whatever other questions
+@pytest.mark.parametrize(
+    ("shape", "n", "k"),
+    [
+        *(((1.5, 1.5), 8, 1), ((1.5, 1.5), 16, 4), ((2, 0.3), 8, 4), ((2, 0.3), 16, 8)),
+        *(((5, 1), 8, 4), ((0.3, 2), 8, 4), ((20, 1), 16, 4)),
+    ],
+)
+def test_rerun_over_40_documents(shape: tuple[float, float], n: int, k: int) -> None:
+    """The same 40 questions asked again: the truth is their own mean, whatever other questions
     would give.
     """
     rng = np.random.default_rng(n)
-    chance = rng.beta(1.5, 1.5, 30)
-    truth = float(np.mean(1 - (1 - chance) ** k))
 
-    def intervals() -> Iterator[tuple[float, float]]:
+    def held() -> Iterator[bool]:
         for _ in range(RUNS):
+            chance = rng.beta(*shape, 40)
             c = rng.binomial(n, chance)
             variances = avg_at_n_variance(n, c) if k == 1 else pass_at_k_variance(n, c, k)
             stderr = rerun_stderr(variances)
             assert stderr is not None
-            yield t_interval(float(pass_at_k(n, c, k).mean()), stderr, 30)
+            low, high = t_interval(float(pass_at_k(n, c, k).mean()), stderr, 40)
+            yield low <= float(np.mean(1 - (1 - chance) ** k)) <= high
 
-    assert 0.91 <= coverage(intervals(), truth) <= 0.97
+    assert 0.91 <= sum(held()) / RUNS <= 0.99

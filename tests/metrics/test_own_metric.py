@@ -101,6 +101,21 @@ def test_batch_form_with_a_parameter(write: Write) -> None:
         package.score("length_batch", docs, flor=3)
 
 
+def test_a_file_may_use_the_decorators(write: Write) -> None:
+    decorated = SCORER.replace("import Scorer", "import Scorer, scorer")
+    decorated = decorated.replace("@dataclass(frozen=True, slots=True)", '@scorer("NAME")')
+    path = write("ends_decorated", decorated.replace('    name: ClassVar[str] = "NAME"\n', ""))
+    scores = package.score(path, [{"golds": ["42"], "preds": ["it is 42."]}])
+    assert scores["ends_decorated"].value == 1.0
+    assert "|file:" in scores["ends_decorated"].signature
+    two = decorated.replace("NAME", "ends_one") + decorated.replace("NAME", "ends_two").replace(
+        "class Ends", "class Others"
+    )
+    with pytest.raises(Fault, match="it holds Ends, Others"):
+        package.score(write("ends_two_in_a_file", two), [{"golds": ["1"], "preds": ["1"]}])
+    assert "ends_one" not in SCORERS
+
+
 def test_the_laws_hold_for_both_forms(write: Write) -> None:
     """Batch form = single form; the order of documents does not matter; a corpus twice leaves
     the value.

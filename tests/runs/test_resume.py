@@ -24,9 +24,10 @@ from support.workspace import Bench, Evalrun, results_of, run_folders, values_of
 from evalrun.backends import Engines
 from evalrun.runs import find
 from evalrun.stages import infer
-from evalrun.store.cell.predictions import Writer
+from evalrun.store.cell.predictions import open_writer
 from evalrun.store.layout import Run
-from evalrun.types import Plan
+from evalrun.store.rows.row_writer import RowWriter
+from evalrun.types import Plan, Reply
 
 Make = Callable[..., Bench]
 
@@ -313,10 +314,10 @@ def test_an_unfinished_run_is_told_of(evalrun: Evalrun, bench: Make, tmp_path: P
 # ---- shards --------------------------------------------------------------------------------------
 
 
-def reopened(run: Path) -> Writer:
+def reopened(run: Path) -> RowWriter[Reply]:
     """A second start of the writer on the only cell of a run."""
     (cell,) = find.load(run).plan.cells
-    return Writer(Run(run).cell("replay", "gsm8k"), {"ask_id": cell.ask_id})
+    return open_writer(Run(run).cell("replay", "gsm8k"), {"ask_id": cell.ask_id})
 
 
 def test_re_001_the_last_row_of_a_key_wins(evalrun: Evalrun, tmp_path: Path) -> None:
@@ -361,7 +362,7 @@ def shard_of_single_rows(run: Path) -> Path:
     with reopened(run) as writer:
         stored = writer.stored_metadata
     final.unlink()
-    with Writer(
+    with open_writer(
         Run(run).cell("replay", "gsm8k"), {"ask_id": content.plan.cells[0].ask_id}
     ) as writer:
         writer.describe({k: stored[k] for k in ("content", "n")})

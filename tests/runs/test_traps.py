@@ -42,7 +42,7 @@ def rewrite(run: Path, rows: list[Reply]) -> Path:
     """
     found = predictions.read(Run(run).cell("replay", "gsm8k"))
     Run(run).cell("replay", "gsm8k").predictions.file.unlink()
-    with predictions.Writer(Run(run).cell("replay", "gsm8k"), found.metadata) as writer:
+    with predictions.open_writer(Run(run).cell("replay", "gsm8k"), found.metadata) as writer:
         for row in rows:
             writer.append(row)
     (shard,) = run.glob("predictions/replay/*.arrows")

@@ -14,7 +14,7 @@ import pytest
 from support.store_cases import META, reply, stored
 
 from evalrun.errors import Fault
-from evalrun.store.cell.predictions import Writer, count, read
+from evalrun.store.cell.predictions import count, open_writer, read
 from evalrun.store.layout import Run
 from evalrun.store.lock import Lock, identity, is_alive
 
@@ -22,10 +22,10 @@ WRITE = """
     import sys, time
     from pathlib import Path
     from evalrun.store.layout import Run
-    from evalrun.store.cell.predictions import Writer
+    from evalrun.store.cell.predictions import open_writer
     from evalrun.types import Reply
     run, pause_s = Run(Path(sys.argv[1])), float(sys.argv[2])
-    with Writer(run.cell("m", "t"), {"ask_id": "a1b2c3"}) as writer:
+    with open_writer(run.cell("m", "t"), {"ask_id": "a1b2c3"}) as writer:
         keys = [(f"d{i}", "generate", 0, 0) for i in range(100_000)]
         for i, key in enumerate(writer.missing(keys)):
             writer.append(Reply(key[0], "generate", 0, text=f"text of {key[0]}"))
@@ -62,9 +62,9 @@ def test_kill_9_loses_64_rows_at_most(tmp_path: Path) -> None:
         now = count(run.cell("m", "t"))
         assert before + taken - 64 <= now <= before + taken + 1
         before = now
-    with Writer(run.cell("m", "t"), META) as writer:
-        assert writer.recovered.n_rows == before
-        assert writer.recovered.n_duplicates == 0
+    with open_writer(run.cell("m", "t"), META) as writer:
+        assert writer.recovery.n_rows == before
+        assert writer.recovery.n_duplicates == 0
         assert "Took over the lock" in writer.notes[0]
         wanted = [(f"d{i}", "generate", 0, 0) for i in range(before + 100)]
         missing = writer.missing(wanted)
@@ -92,14 +92,14 @@ def test_two_writers(tmp_path: Path) -> None:
     with pytest.raises(
         Fault, match=rf"Another writer \(pid {child.pid} on .*one run has one writer"
     ):
-        Writer(run.cell("m", "t"), META).__enter__()
+        open_writer(run.cell("m", "t"), META).__enter__()
     child.kill()
     child.wait()
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         assert f"of pid {child.pid}, which no longer runs" in writer.notes[0]
         with pytest.raises(Fault, match=rf"Another writer \(pid {os.getpid()}\)"):
-            Writer(run.cell("m", "t"), META).__enter__()
-        with Writer(run.cell("m", "other"), META):
+            open_writer(run.cell("m", "t"), META).__enter__()
+        with open_writer(run.cell("m", "other"), META):
             pass
     assert not run.cell("m", "t").predictions.lock_file.exists()
 
@@ -153,12 +153,12 @@ FULL = """
     from pathlib import Path
     from evalrun.errors import EvalrunError
     from evalrun.store.layout import Run
-    from evalrun.store.cell.predictions import Writer
+    from evalrun.store.cell.predictions import open_writer
     from evalrun.types import Reply
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit = int(sys.argv[2])
     try:
-        with Writer(Run(Path(sys.argv[1])).cell("m", "t"), {"ask_id": "a1b2c3"}) as writer:
+        with open_writer(Run(Path(sys.argv[1])).cell("m", "t"), {"ask_id": "a1b2c3"}) as writer:
             if sys.argv[3] == "finalize":
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
                 writer.finalize([])
@@ -216,7 +216,7 @@ def test_reading_and_writing_load_no_pandas(tmp_path: Path) -> None:
         from evalrun.store.layout import Run
         from evalrun.types import Doc, Reply, Verdict
         run = Run(Path(sys.argv[1]))
-        with predictions.Writer(run.cell("m", "t"), {}) as writer:
+        with predictions.open_writer(run.cell("m", "t"), {}) as writer:
             writer.append(Reply("a", "generate", 0, token_ids=(1,)))
             writer.finalize(["a"])
         predictions.read(run.cell("m", "t")).rows

@@ -15,19 +15,18 @@ from hypothesis import strategies as st
 from support.store_cases import CASES, GOLDEN, META, REPLIES, reply, stored
 
 from evalrun.errors import Fault, TaskFailure
-from evalrun.store.arrow import shards
-from evalrun.store.cell import predictions
 from evalrun.store.cell.predictions import (
-    Recovery,
-    Writer,
     count,
     is_final,
+    open_writer,
     read,
     read_answers,
     read_file,
 )
 from evalrun.store.cell.reply_rows import PREDICTIONS
 from evalrun.store.layout import Run
+from evalrun.store.rows import row_writer, shard_writer
+from evalrun.store.rows.row_writer import Recovery
 from evalrun.types import Reply
 
 
@@ -39,7 +38,7 @@ def test_round_trip(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Reply], is_last: bool
 ) -> None:
     run = Run(tmp_path_factory.mktemp("r"))
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         for row in rows:
             writer.append(row)
         assert writer.stored_keys() == {row.key for row in rows}
@@ -93,13 +92,13 @@ def test_nan_survives(tmp_path: Path) -> None:
 
 def test_lone_surrogates_are_stored_visibly(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    with Writer(run.cell("m", "t"), {**META, "note": "\udcff"}) as writer:
+    with open_writer(run.cell("m", "t"), {**META, "note": "\udcff"}) as writer:
         writer.append(Reply("d\ud800", "generate", 0, text="x\udfffy"))
         assert writer.missing([("d\ud800", "generate", 0, 0), ("e", "generate", 0, 0)]) == [
             ("e", "generate", 0, 0)
         ]
         writer.finalize(["d\ud800"])
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         assert writer.missing([("d\ud800", "generate", 0, 0)]) == []
     assert [(row.doc_id, row.text) for row in read(run.cell("m", "t")).rows] == [
         ("d\\ud800", "x\\udfffy")
@@ -113,8 +112,8 @@ def test_last_row_of_a_key_wins(tmp_path: Path) -> None:
     stored(run, [reply("1", text="C")])
     got = read(run.cell("m", "t"))
     assert ([row.text for row in got.rows], got.n_duplicates) == (["A", "C"], 1)
-    with Writer(run.cell("m", "t"), META) as writer:
-        assert writer.recovered == Recovery(n_rows=2, n_duplicates=1)
+    with open_writer(run.cell("m", "t"), META) as writer:
+        assert writer.recovery == Recovery(n_rows=2, n_duplicates=1)
         assert writer.notes == ["1 rows were stored twice; the last of each key counts."]
         writer.finalize(["1", "0"])
     assert [row.text for row in read(run.cell("m", "t")).rows] == ["C", "A"]
@@ -140,7 +139,7 @@ def test_column_that_first_appears_later_is_kept(tmp_path: Path) -> None:
 def test_failures_are_asked_again_and_never_displace_answers(tmp_path: Path) -> None:
     run = Run(tmp_path)
     stored(run, [reply("a", text=None, status="error"), reply("b")], is_final=True)
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         assert writer.missing([reply(doc).key for doc in "abc"]) == [reply("a").key, reply("c").key]
         writer.append(reply("a", text="now"))
         writer.append(reply("b", text=None, status="timeout"))
@@ -167,14 +166,14 @@ def test_answers_by_document(tmp_path: Path) -> None:
 
 
 def test_final_is_sorted_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictions, "_BLOCK_ROWS", 7)
+    monkeypatch.setattr(row_writer, "_BLOCK_ROWS", 7)
     run = Run(tmp_path)
     docs = [f"d{i:03}" for i in range(90)]
     mixed = [reply(docs[i * 37 % 90], index, f"{i}") for index in (1, 0) for i in range(90)]
     for start in range(0, 180, 50):
         stored(run, mixed[start : start + 50])
     assert len(run.cell("m", "t").predictions.shards()) == 4
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         writer.finalize(docs[::-1][:60])
     by_key = {row.key: row for row in mixed}
     order = docs[::-1][:60] + docs[:30]
@@ -187,10 +186,10 @@ def test_resume_with_nothing_new_leaves_the_file(tmp_path: Path) -> None:
     run = Run(tmp_path)
     path = stored(run, GOLDEN, is_final=True)
     before = path.stat().st_ino
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         writer.finalize(["q1", "q2", "q3"])
     assert path.stat().st_ino == before
-    with Writer(run.cell("m", "t"), {**META, "n": "3"}) as writer:
+    with open_writer(run.cell("m", "t"), {**META, "n": "3"}) as writer:
         assert writer.stored_metadata["n"] == "2"
         writer.finalize(["q1", "q2", "q3"], {"content": "{}"})
     assert path.stat().st_ino != before
@@ -224,7 +223,7 @@ def test_rows_of_another_address_are_never_mixed(tmp_path: Path) -> None:
     stored(run, GOLDEN)
     with (
         pytest.raises(Fault, match="ask_id 'a1b2c3', not 'other'"),
-        Writer(run.cell("m", "t"), {"ask_id": "other"}),
+        open_writer(run.cell("m", "t"), {"ask_id": "other"}),
     ):
         pass
     assert not run.cell("m", "t").predictions.lock_file.exists()
@@ -233,9 +232,9 @@ def test_rows_of_another_address_are_never_mixed(tmp_path: Path) -> None:
 def test_slow_rows_are_on_disk_after_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "FLUSH_AFTER_S", 0.05)
+    monkeypatch.setattr(shard_writer, "FLUSH_AFTER_S", 0.05)
     run = Run(tmp_path)
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         for doc in ("a", "b"):
             writer.append(reply(doc))
             deadline = time.monotonic() + 5
@@ -249,7 +248,7 @@ def test_slow_rows_are_on_disk_after_a_second(
 
 def test_a_batch_is_written_at_64_rows(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         for i in range(64):
             writer.append(reply(str(i)))
         assert count(run.cell("m", "t")) == 64
@@ -257,7 +256,7 @@ def test_a_batch_is_written_at_64_rows(tmp_path: Path) -> None:
 
 def test_many_threads_append(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         work = [
             threading.Thread(
                 target=lambda k=k: [writer.append(reply(f"{k}", i)) for i in range(200)]
@@ -288,12 +287,12 @@ def test_a_write_error_in_the_background_is_raised_later(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shards, "FLUSH_AFTER_S", 0.01)
+    monkeypatch.setattr(shard_writer, "FLUSH_AFTER_S", 0.01)
     run = Run(tmp_path)
-    writer = Writer(run.cell("m", "t"), META).__enter__()
+    writer = open_writer(run.cell("m", "t"), META).__enter__()
     writer.append(reply("a"))
     writer.flush()
-    monkeypatch.setattr(shards, "_write_at", full)
+    monkeypatch.setattr(shard_writer, "_write_at", full)
     writer.append(reply("b"))
     time.sleep(0.2)
     for late in (
@@ -312,19 +311,19 @@ def test_an_interrupt_between_two_writes_leaves_a_sound_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(tmp_path)
-    write = shards._write_at
+    write = shard_writer._write_at
 
     def half(fd: int, data: bytes, offset: int) -> None:
         write(fd, bytes(data)[: len(data) // 2], offset)
-        monkeypatch.setattr(shards, "_write_at", write)
+        monkeypatch.setattr(shard_writer, "_write_at", write)
         raise KeyboardInterrupt
 
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         writer.append(reply("a"))
         writer.flush()
         for i in range(63):
             writer.append(reply("b", i))
-        monkeypatch.setattr(shards, "_write_at", half)
+        monkeypatch.setattr(shard_writer, "_write_at", half)
         with pytest.raises(KeyboardInterrupt):
             writer.append(reply("b", 63))
     got = read(run.cell("m", "t"))
@@ -375,7 +374,7 @@ def test_foreign_files_are_refused(
     before = path.read_bytes()
     with pytest.raises(Fault, match=message):
         read(run.cell("m", "t"))
-    with pytest.raises(Fault, match=message), Writer(run.cell("m", "t"), META):
+    with pytest.raises(Fault, match=message), open_writer(run.cell("m", "t"), META):
         pass
     assert path.read_bytes() == before
 

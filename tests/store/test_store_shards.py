@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from support.store_cases import META, REPLIES, reply, whole_batches
 
 from evalrun.errors import Fault
-from evalrun.store.arrow.shards import read_shard
-from evalrun.store.cell.predictions import Recovery, Writer, read, read_file
+from evalrun.store.cell.predictions import open_writer, read, read_file
+from evalrun.store.cell.reply_rows import REPLY_ROWS
 from evalrun.store.layout import Run
+from evalrun.store.rows.row_writer import Recovery
+from evalrun.store.rows.shard_reader import read_shard
 from evalrun.types import Reply
 
 ROWS = [reply(f"d{i}", text="x" * (i % 50)) for i in range(300)]
@@ -26,7 +28,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def _stream(run: Run, rows: list[Reply], per_batch: int = 64) -> bytes:
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         for i, row in enumerate(rows, start=1):
             writer.append(row)
             if i % per_batch == 0:
@@ -44,7 +46,7 @@ def test_every_cut_gives_back_the_whole_batches(tmp_path: Path, data: bytes) -> 
         if not 0 <= cut <= len(data):
             continue
         path.write_bytes(data[:cut])
-        shard = read_shard(path)
+        shard = read_shard(path, REPLY_ROWS)
         n_rows = max((rows for end, rows in ends if end <= cut), default=0)
         good = max((end for end, _ in ends if end <= cut), default=0)
         assert sum(batch.num_rows for batch in shard.batches) == n_rows
@@ -59,14 +61,14 @@ def test_cut_40_bytes_before_the_end(tmp_path: Path) -> None:
     whole = _stream(run, ROWS[:3], per_batch=1)
     run.cell("m", "t").predictions.shards()[0].write_bytes(whole[:-40])
     wanted = [row.key for row in ROWS[:3]]
-    with Writer(run.cell("m", "t"), META) as writer:
-        recovery = writer.recovered
+    with open_writer(run.cell("m", "t"), META) as writer:
+        recovery = writer.recovery
         assert (recovery.n_rows, recovery.n_dropped_tails) == (2, 1)
         assert recovery.dropped_bytes > 0
         assert "Dropped an unfinished batch" in writer.notes[0]
         assert writer.missing(wanted) == wanted[2:]
         writer.append(ROWS[2])
-        assert writer.files.predictions.new_shard().name == "t.2.arrows"
+        assert writer.files.new_shard().name == "t.2.arrows"
         writer.finalize([row.doc_id for row in ROWS])
     assert read(run.cell("m", "t")).rows == ROWS[:3]
     assert [path.name for path in (tmp_path / "predictions/m").iterdir()] == ["t.arrow"]
@@ -89,11 +91,14 @@ def test_zeros_after_a_power_cut_are_a_dropped_tail(tmp_path: Path, data: bytes)
     path = tmp_path / "t.1.arrows"
     end, rows = whole_batches(data)[2]
     path.write_bytes(data[:end] + bytes(5000))
-    shard = read_shard(path)
+    shard = read_shard(path, REPLY_ROWS)
     assert (sum(batch.num_rows for batch in shard.batches), shard.is_cut) == (rows, True)
     assert 0 < shard.dropped_bytes <= 5000
     path.write_bytes(bytes(5000))
-    assert (read_shard(path).batches, read_shard(path).dropped_bytes) == ([], 5000)
+    assert (read_shard(path, REPLY_ROWS).batches, read_shard(path, REPLY_ROWS).dropped_bytes) == (
+        [],
+        5000,
+    )
 
 
 def test_a_damaged_batch_is_set_aside_not_deleted(tmp_path: Path) -> None:
@@ -102,8 +107,8 @@ def test_a_damaged_batch_is_set_aside_not_deleted(tmp_path: Path) -> None:
     end, rows = whole_batches(whole)[2]
     path = run.cell("m", "t").predictions.shards()[0]
     path.write_bytes(whole[: end + 16] + b"\xff" * 400 + whole[end + 416 :])
-    with Writer(run.cell("m", "t"), META) as writer:
-        assert (writer.recovered.n_rows, writer.recovered.n_dropped_tails) == (rows, 1)
+    with open_writer(run.cell("m", "t"), META) as writer:
+        assert (writer.recovery.n_rows, writer.recovery.n_dropped_tails) == (rows, 1)
         assert "Dropped damaged data" in writer.notes[0]
         writer.finalize([row.doc_id for row in ROWS])
     assert read(run.cell("m", "t")).rows == ROWS[:rows]
@@ -141,7 +146,7 @@ def test_flipped_bytes_never_crash(tmp_path: Path, data: bytes) -> None:
     for at in random.Random(1).sample(range(len(data)), 200):
         path.write_bytes(data[:at] + bytes([data[at] ^ 0xA5]) + data[at + 1 :])
         try:
-            n_rows = sum(batch.num_rows for batch in read_shard(path).batches)
+            n_rows = sum(batch.num_rows for batch in read_shard(path, REPLY_ROWS).batches)
         except Fault:
             continue
         assert n_rows <= 300

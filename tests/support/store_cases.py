@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from evalrun.store.cell.predictions import Writer
+from evalrun.store.cell.predictions import open_writer
 from evalrun.store.layout import Run
 from evalrun.types import Reply, Status
 from support.workspace import ROOT
@@ -114,7 +114,7 @@ def reply(doc: str, index: int = 0, text: str | None = "x", status: str = "ok") 
 
 def stored(run: Run, rows: list[Reply], *, is_final: bool = False) -> Path:
     """Write `rows` for model m, task t with one writer; gives the file they stand in."""
-    with Writer(run.cell("m", "t"), META) as writer:
+    with open_writer(run.cell("m", "t"), META) as writer:
         for row in rows:
             writer.append(row)
         if is_final:

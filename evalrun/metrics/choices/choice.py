@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,9 +20,9 @@ from evalrun.metrics.choices.choice_scores import (
     check_word,
     choice_notes,
     gold_indices,
-    registered,
 )
 from evalrun.metrics.counts import check_count
+from evalrun.metrics.register import metric
 from evalrun.types import Answer, Choices, Doc, Verdict
 
 
@@ -108,34 +107,24 @@ _HARNESS = "lm-evaluation-harness, `acc_norm`: log-probability over the choice's
 _SINGLE = "; one forward pass, as LightEval 0.3 to 0.6 for choices of one token"
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("loglikelihood_acc", source=_FIRST)
 class LoglikelihoodAcc(BestChoice):
     """Share of documents whose most likely choice is a gold. argmax_i L_i, the lower index of
     equals. Range [0, 1].
     """
 
-    name: ClassVar[str] = "loglikelihood_acc"
-    display: ClassVar[str] = "loglikelihood_acc"
-    source: ClassVar[str] = _FIRST
 
-
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("loglikelihood_acc_single_token", source=_FIRST + _SINGLE)
 class LoglikelihoodAccSingleToken(LoglikelihoodAcc):
     """loglikelihood_acc where every choice is one token; one forward pass scores them all.
 
     Range [0, 1].
     """
 
-    name: ClassVar[str] = "loglikelihood_acc_single_token"
-    display: ClassVar[str] = "loglikelihood_acc_single_token"
-    source: ClassVar[str] = _FIRST + _SINGLE
     is_single_token: ClassVar[bool] = True
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("loglikelihood_acc_norm", aliases=("acc_norm",), source=_HARNESS)
 class LoglikelihoodAccNorm(BestChoice):
     """As loglikelihood_acc with L_i / characters. Range [0, 1].
 
@@ -143,55 +132,44 @@ class LoglikelihoodAccNorm(BestChoice):
     character is one.
     """
 
-    name: ClassVar[str] = "loglikelihood_acc_norm"
-    display: ClassVar[str] = "loglikelihood_acc_norm"
-    aliases: ClassVar[tuple[str, ...]] = ("acc_norm",)
-    source: ClassVar[str] = _HARNESS
     normalization: ClassVar[str | None] = "char"
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("loglikelihood_acc_norm_single_token", source=_HARNESS + _SINGLE)
 class LoglikelihoodAccNormSingleToken(LoglikelihoodAccNorm):
     """loglikelihood_acc_norm where every choice is one token; still divided by characters.
 
     Range [0, 1].
     """
 
-    name: ClassVar[str] = "loglikelihood_acc_norm_single_token"
-    display: ClassVar[str] = "loglikelihood_acc_norm_single_token"
-    aliases: ClassVar[tuple[str, ...]] = ()
-    source: ClassVar[str] = _HARNESS + _SINGLE
     is_single_token: ClassVar[bool] = True
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "loglikelihood_acc_norm_nospace",
+    aliases=("acc_norm_nospace",),
+    source=_HARNESS + ", without one leading space (LightEval)",
+)
 class LoglikelihoodAccNormNospace(BestChoice):
     """As loglikelihood_acc_norm, one leading space of a choice not counted. Range [0, 1]."""
 
-    name: ClassVar[str] = "loglikelihood_acc_norm_nospace"
-    display: ClassVar[str] = "loglikelihood_acc_norm_nospace"
-    aliases: ClassVar[tuple[str, ...]] = ("acc_norm_nospace",)
-    source: ClassVar[str] = _HARNESS + ", without one leading space (LightEval)"
     normalization: ClassVar[str | None] = "char_nospace"
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "acc_norm_token",
+    source="LightEval, token normalisation; Brown et al. 2020 (arXiv 2005.14165), section 2.4",
+)
 class AccNormToken(BestChoice):
     """As loglikelihood_acc with L_i / tokens of the choice (padding is no token). Range [0, 1]."""
 
-    name: ClassVar[str] = "acc_norm_token"
-    display: ClassVar[str] = "acc_norm_token"
-    source: ClassVar[str] = (
-        "LightEval, token normalisation; Brown et al. 2020 (arXiv 2005.14165), section 2.4"
-    )
     normalization: ClassVar[str | None] = "token"
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "acc_norm_pmi",
+    source="Holtzman et al. 2021 (surface form competition, arXiv 2104.08315), PMI_DC",
+)
 class AccNormPmi(BestChoice):
     """As loglikelihood_acc with L_i - U_i, U_i the choice's log-probability without the context.
 
@@ -200,11 +178,6 @@ class AccNormPmi(BestChoice):
     A document without the scores U_i is refused.
     """
 
-    name: ClassVar[str] = "acc_norm_pmi"
-    display: ClassVar[str] = "acc_norm_pmi"
-    source: ClassVar[str] = (
-        "Holtzman et al. 2021 (surface form competition, arXiv 2104.08315), PMI_DC"
-    )
     normalization: ClassVar[str | None] = "pmi"
     needs_unconditioned: ClassVar[bool] = True
 
@@ -212,61 +185,38 @@ class AccNormPmi(BestChoice):
 _RECALL = "LightEval 0.13 `recall@k`, ranks by a stable descending sort"
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("recall_at_1", aliases=("recall@1",), source=_RECALL)
 class RecallAt1(GoldInBest):
     """Share of documents with a gold as the best choice: loglikelihood_acc by another name.
 
     Range [0, 1].
     """
 
-    name: ClassVar[str] = "recall_at_1"
-    display: ClassVar[str] = "recall_at_1"
-    aliases: ClassVar[tuple[str, ...]] = ("recall@1",)
-    source: ClassVar[str] = _RECALL
 
-
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("recall_at_1_single_token", aliases=("recall@1_single_token",), source=_RECALL + _SINGLE)
 class RecallAt1SingleToken(RecallAt1):
     """recall_at_1 where every choice is one token. Range [0, 1]."""
 
-    name: ClassVar[str] = "recall_at_1_single_token"
-    display: ClassVar[str] = "recall_at_1_single_token"
-    aliases: ClassVar[tuple[str, ...]] = ("recall@1_single_token",)
-    source: ClassVar[str] = _RECALL + _SINGLE
     is_single_token: ClassVar[bool] = True
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("recall_at_2", aliases=("recall@2",), source=_RECALL)
 class RecallAt2(GoldInBest):
     """Share of documents with a gold among the two best choices. Range [0, 1]."""
-
-    name: ClassVar[str] = "recall_at_2"
-    display: ClassVar[str] = "recall_at_2"
-    aliases: ClassVar[tuple[str, ...]] = ("recall@2",)
-    source: ClassVar[str] = _RECALL
 
     @property
     def cut(self) -> int:
         return 2
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("recall_at_2_single_token", aliases=("recall@2_single_token",), source=_RECALL + _SINGLE)
 class RecallAt2SingleToken(RecallAt2):
     """recall_at_2 where every choice is one token. Range [0, 1]."""
 
-    name: ClassVar[str] = "recall_at_2_single_token"
-    display: ClassVar[str] = "recall_at_2_single_token"
-    aliases: ClassVar[tuple[str, ...]] = ("recall@2_single_token",)
-    source: ClassVar[str] = _RECALL + _SINGLE
     is_single_token: ClassVar[bool] = True
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("recall_at_k", aliases=("recall@k", "recall"), source=_RECALL)
 class RecallAtK(GoldInBest):
     """Share of documents with a gold among the k best choices.
 
@@ -276,10 +226,6 @@ class RecallAtK(GoldInBest):
         k: how many of the ranked choices are looked at; it draws no samples.
     """
 
-    name: ClassVar[str] = "recall_at_k"
-    display: ClassVar[str] = "recall_at_k"
-    aliases: ClassVar[tuple[str, ...]] = ("recall@k", "recall")
-    source: ClassVar[str] = _RECALL
     needs_k: ClassVar[bool] = True
     k: int | None = None
 
@@ -300,8 +246,7 @@ class RecallAtK(GoldInBest):
 _MRR = "Voorhees 1999 (TREC-8 question answering), reciprocal rank of the first right answer"
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("mrr", source=_MRR)
 class Mrr(MeanOverChoices):
     """1 / (1 + choices strictly better than the best gold), the mean over documents. Range [0, 1].
 
@@ -311,9 +256,6 @@ class Mrr(MeanOverChoices):
         length_normalization: None, or char (L / characters).
     """
 
-    name: ClassVar[str] = "mrr"
-    display: ClassVar[str] = "mrr"
-    source: ClassVar[str] = _MRR
     length_normalization: str | None = None
 
     def __post_init__(self) -> None:
@@ -329,31 +271,23 @@ class Mrr(MeanOverChoices):
         return values
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("mrr_single_token", source=_MRR + _SINGLE)
 class MrrSingleToken(Mrr):
     """mrr where every choice is one token. Range [0, 1]."""
 
-    name: ClassVar[str] = "mrr_single_token"
-    display: ClassVar[str] = "mrr_single_token"
-    source: ClassVar[str] = _MRR + _SINGLE
     is_single_token: ClassVar[bool] = True
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "acc_golds_likelihood",
+    source="LightEval 0.3 to 0.6, greedy flag of the golds (lm-evaluation-harness, LAMBADA `acc`)",
+)
 class AccGoldsLikelihood(ChoiceMetric):
     """Share of documents of which a gold is the model's own greedy continuation. Range [0, 1].
 
     Flags of choices that are no gold do not count. A document without choices and golds: the flags
     are its golds'.
     """
-
-    name: ClassVar[str] = "acc_golds_likelihood"
-    display: ClassVar[str] = "acc_golds_likelihood"
-    source: ClassVar[str] = (
-        "LightEval 0.3 to 0.6, greedy flag of the golds (lm-evaluation-harness, LAMBADA `acc`)"
-    )
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -16,18 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalrun.errors import Fault, visible
-from evalrun.metrics.base import METRICS, Matrix, Metric
+from evalrun.metrics.base import Matrix, Metric
 from evalrun.types import Answer, Choices, Doc, Kind
 
 NORMALIZATIONS = ("char", "char_nospace", "token", "pmi")
-
-M = TypeVar("M", bound=type[Metric])
-
-
-def registered(cls: M) -> M:
-    """Class decorator: the metric under its own name and aliases."""
-    METRICS.add(cls.name, cls, cls.aliases)
-    return cls
 
 
 @dataclass(frozen=True, slots=True)

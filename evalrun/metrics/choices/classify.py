@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,9 +22,9 @@ from evalrun.metrics.choices.choice_scores import (
     ChoiceMetric,
     ChoiceTable,
     choice_notes,
-    registered,
 )
 from evalrun.metrics.counts import check_count
+from evalrun.metrics.register import metric
 from evalrun.types import Answer, Doc, Verdict
 
 _COUNTS = ("is_tied", "n_broken", "n_choices")
@@ -125,8 +124,7 @@ def _classes(matrix: Matrix) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 _F1 = "binary F1 (van Rijsbergen 1979; scikit-learn f1_score, zero_division=0)"
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("loglikelihood_f1", source=_F1)
 class LoglikelihoodF1(Classification):
     """F1 = 2 tp / (2 tp + fp + fn) of one class over the corpus; 0 where the class never occurs.
 
@@ -136,9 +134,6 @@ class LoglikelihoodF1(Classification):
         positive_class: the index of the choice that counts as positive.
     """
 
-    name: ClassVar[str] = "loglikelihood_f1"
-    display: ClassVar[str] = "loglikelihood_f1"
-    source: ClassVar[str] = _F1
     names: ClassVar[tuple[str, ...]] = ("tp", "fp", "fn")
     positive_class: int = 1
 
@@ -160,21 +155,17 @@ class LoglikelihoodF1(Classification):
         return is_gold & is_given, ~is_gold & is_given, is_gold & ~is_given
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("loglikelihood_f1_single_token")
 class LoglikelihoodF1SingleToken(LoglikelihoodF1):
     """loglikelihood_f1 where every choice is one token; one forward pass scores them all.
 
     Range [0, 1].
     """
 
-    name: ClassVar[str] = "loglikelihood_f1_single_token"
-    display: ClassVar[str] = "loglikelihood_f1_single_token"
     is_single_token: ClassVar[bool] = True
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("mcc", source="Gorodkin 2004 (R_K); scikit-learn matthews_corrcoef")
 class Mcc(Predicting):
     """Matthews correlation of gold and predicted class over the corpus, for any number of classes.
 
@@ -182,10 +173,6 @@ class Mcc(Predicting):
 
     0 where one side holds a single class (undefined there; a note says so).
     """
-
-    name: ClassVar[str] = "mcc"
-    display: ClassVar[str] = "mcc"
-    source: ClassVar[str] = "Gorodkin 2004 (R_K); scikit-learn matthews_corrcoef"
 
     def outputs(self) -> tuple[Output, ...]:
         return (Output(self.display, Predicting.names, is_bounded=False, of_rows=_matthews),)
@@ -201,18 +188,19 @@ class Mcc(Predicting):
         return notes
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("mcc_single_token")
 class MccSingleToken(Mcc):
     """mcc where every choice is one token. Range [-1, 1]."""
 
-    name: ClassVar[str] = "mcc_single_token"
-    display: ClassVar[str] = "mcc_single_token"
     is_single_token: ClassVar[bool] = True
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "multi_f1_numeric",
+    aliases=("mf1",),
+    source="SuperGLUE CommitmentBank (Wang et al. 2019, arXiv 1905.00537), "
+    "mean F1 over its 3 classes",
+)
 class MultiF1Numeric(Predicting):
     """Mean over the classes of each class's F1 against the rest, over the corpus. Range [0, 1].
 
@@ -222,12 +210,6 @@ class MultiF1Numeric(Predicting):
             scores them all.
     """
 
-    name: ClassVar[str] = "multi_f1_numeric"
-    display: ClassVar[str] = "multi_f1_numeric"
-    aliases: ClassVar[tuple[str, ...]] = ("mf1",)
-    source: ClassVar[str] = (
-        "SuperGLUE CommitmentBank (Wang et al. 2019, arXiv 1905.00537), mean F1 over its 3 classes"
-    )
     is_single_token: ClassVar[bool] = True
     num_classes: int | None = None
 

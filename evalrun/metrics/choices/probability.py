@@ -5,9 +5,8 @@ two shares.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,8 @@ from evalrun.metrics.choices.choice_scores import (
     ChoiceTable,
     check_word,
     checked,
-    registered,
 )
+from evalrun.metrics.register import metric
 from evalrun.types import Answer, Doc, Verdict
 
 AGGREGATIONS = ("max", "mean", "sum")
@@ -51,8 +50,10 @@ def aggregated(
     return total / is_chosen.sum(axis=1) if how == "mean" else total
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "normalized_mc_prob",
+    source="LightEval 0.13 `normalized_mc_prob`, the maximum subtracted before exp",
+)
 class NormalizedMcProb(MeanOverChoices):
     """Probability of the gold among the choices: exp(L_gold) / sum_i exp(L_i), the mean over
     documents. Range [0, 1].
@@ -61,9 +62,6 @@ class NormalizedMcProb(MeanOverChoices):
         aggregation: over several golds: max (the likeliest), mean or sum.
     """
 
-    name: ClassVar[str] = "normalized_mc_prob"
-    display: ClassVar[str] = "normalized_mc_prob"
-    source: ClassVar[str] = "LightEval 0.13 `normalized_mc_prob`, the maximum subtracted before exp"
     aggregation: str = "max"
 
     def __post_init__(self) -> None:
@@ -73,8 +71,7 @@ class NormalizedMcProb(MeanOverChoices):
         return np.minimum(aggregated(shares(table.scores), table.is_gold, self.aggregation), 1.0)
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric("prob", source="LightEval 0.13 `prob`, on the golds alone")
 class Prob(ChoiceMetric):
     """exp(L) of the gold, other choices ignored; of all choices where no gold is named.
 
@@ -85,9 +82,6 @@ class Prob(ChoiceMetric):
             counts as 0.
     """
 
-    name: ClassVar[str] = "prob"
-    display: ClassVar[str] = "prob"
-    source: ClassVar[str] = "LightEval 0.13 `prob`, on the golds alone"
     aggregation: str = "max"
 
     def __post_init__(self) -> None:
@@ -121,8 +115,11 @@ class Prob(ChoiceMetric):
         return [(value,) for value in values.tolist()]
 
 
-@registered
-@dataclass(frozen=True, slots=True)
+@metric(
+    "truthfulqa_mc_metrics",
+    aliases=("truthfulqa_mc1", "truthfulqa_mc2", "mc1", "mc2"),
+    source="Lin et al. 2022 (TruthfulQA, arXiv 2109.07958), MC1 and MC2",
+)
 class TruthfulqaMcMetrics(ChoiceMetric):
     """TruthfulQA's two multiple-choice numbers, each the mean over documents. Range [0, 1].
 
@@ -131,11 +128,6 @@ class TruthfulqaMcMetrics(ChoiceMetric):
     of those. len_mc1 stands in the document's extra columns; gold holds the indices of all true
     choices.
     """
-
-    name: ClassVar[str] = "truthfulqa_mc_metrics"
-    display: ClassVar[str] = "truthfulqa_mc_metrics"
-    aliases: ClassVar[tuple[str, ...]] = ("truthfulqa_mc1", "truthfulqa_mc2", "mc1", "mc2")
-    source: ClassVar[str] = "Lin et al. 2022 (TruthfulQA, arXiv 2109.07958), MC1 and MC2"
 
     @property
     def columns(self) -> tuple[Column, ...]:

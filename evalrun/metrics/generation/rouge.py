@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from evalrun.errors import Fault, unknown, visible
-from evalrun.metrics.base import METRICS, SCORERS, Scorer
+from evalrun.metrics.base import SCORERS, Scorer
 from evalrun.metrics.counts import check_count
+from evalrun.metrics.register import metric, scorer
 from evalrun.metrics.text.exact import MeanOfVerdicts
 from evalrun.text import overlap
 from evalrun.text.tokenize import ROUGE_TOKENIZERS, stems
@@ -126,6 +127,7 @@ def check_options(owner: Any) -> None:
         raise unknown(f"tokenizer of {owner.name}", str(owner.tokenizer), list(ROUGE_TOKENIZERS))
 
 
+@dataclass(frozen=True, slots=True)
 class RougeScorer(Scorer):
     """F-measure of one kind against the best gold.
 
@@ -134,8 +136,8 @@ class RougeScorer(Scorer):
 
     packages: ClassVar[tuple[str, ...]] = ("rapidfuzz", "nltk")
     is_graded: ClassVar[bool] = True
-    stemmer: str | None
-    tokenizer: str
+    stemmer: str | None = None
+    tokenizer: str = "rouge"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -163,8 +165,7 @@ class RougeScorer(Scorer):
         return verdicts
 
 
-@SCORERS.named("rouge1")
-@dataclass(frozen=True, slots=True)
+@scorer("rouge1")
 class Rouge1Scorer(RougeScorer):
     """F-measure of shared words, best gold. Range [0, 1].
 
@@ -173,52 +174,37 @@ class Rouge1Scorer(RougeScorer):
         tokenizer: rouge (runs of a-z and 0-9) or char (every character).
     """
 
-    name: ClassVar[str] = "rouge1"
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
 
-
-@SCORERS.named("rouge2")
-@dataclass(frozen=True, slots=True)
+@scorer("rouge2")
 class Rouge2Scorer(RougeScorer):
     """F-measure of shared pairs of neighbouring words, best gold. Range [0, 1]. As rouge1."""
 
-    name: ClassVar[str] = "rouge2"
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
 
-
-@SCORERS.named("rougeL")
-@dataclass(frozen=True, slots=True)
+@scorer("rougeL")
 class RougeLScorer(RougeScorer):
     """F-measure of the longest common subsequence of words, best gold. Range [0, 1]. As rouge1."""
 
-    name: ClassVar[str] = "rougeL"
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
 
-
-@SCORERS.named("rougeLsum")
-@dataclass(frozen=True, slots=True)
+@scorer("rougeLsum")
 class RougeLsumScorer(RougeScorer):
     """F-measure of the union over lines of longest common subsequences, best gold.
 
     Range [0, 1]. As rouge1.
     """
 
-    name: ClassVar[str] = "rougeLsum"
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
 
-
+@dataclass(frozen=True, slots=True)
 class RougeMean(MeanOfVerdicts):
     """Mean of a ROUGE scorer over samples, then over documents; the scorer has the metric's
     stemmer and tokenizer.
     """
 
+    has_own_scorer: ClassVar[bool] = True
     source: ClassVar[str] = LIN
-    stemmer: str | None
-    tokenizer: str
+    n: int | None = None
+    stemmer: str | None = None
+    tokenizer: str = "rouge"
+    scorer: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         check_count(self, "n", self.n)
@@ -227,8 +213,7 @@ class RougeMean(MeanOfVerdicts):
         object.__setattr__(self, "scorer", scorer.signature)
 
 
-@METRICS.named("rouge1")
-@dataclass(frozen=True, slots=True)
+@metric("rouge1")
 class Rouge1(RougeMean):
     """F-measure 2PR / (P + R) of words that answer and gold share.
 
@@ -239,16 +224,8 @@ class Rouge1(RougeMean):
         tokenizer: rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
     """
 
-    name: ClassVar[str] = "rouge1"
-    display: ClassVar[str] = "rouge1"
-    n: int | None = None
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
-    scorer: str | None = field(default="rouge1", init=False)
 
-
-@METRICS.named("rouge2")
-@dataclass(frozen=True, slots=True)
+@metric("rouge2")
 class Rouge2(RougeMean):
     """F-measure 2PR / (P + R) of pairs of neighbouring words that answer and gold share.
 
@@ -259,16 +236,8 @@ class Rouge2(RougeMean):
         tokenizer: rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
     """
 
-    name: ClassVar[str] = "rouge2"
-    display: ClassVar[str] = "rouge2"
-    n: int | None = None
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
-    scorer: str | None = field(default="rouge2", init=False)
 
-
-@METRICS.named("rougeL")
-@dataclass(frozen=True, slots=True)
+@metric("rougeL")
 class RougeL(RougeMean):
     """F-measure 2PR / (P + R) of the longest common subsequence of words.
 
@@ -279,16 +248,8 @@ class RougeL(RougeMean):
         tokenizer: rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
     """
 
-    name: ClassVar[str] = "rougeL"
-    display: ClassVar[str] = "rougeL"
-    n: int | None = None
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
-    scorer: str | None = field(default="rougeL", init=False)
 
-
-@METRICS.named("rougeLsum")
-@dataclass(frozen=True, slots=True)
+@metric("rougeLsum")
 class RougeLsum(RougeMean):
     """F-measure 2PR / (P + R) over lines: words of a gold line that lie on a longest common
     subsequence with any line.
@@ -300,10 +261,3 @@ class RougeLsum(RougeMean):
         tokenizer: rouge (runs of a-z and 0-9; other scripts score 0) or char (every character).
             Without newlines it equals rougeL.
     """
-
-    name: ClassVar[str] = "rougeLsum"
-    display: ClassVar[str] = "rougeLsum"
-    n: int | None = None
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
-    scorer: str | None = field(default="rougeLsum", init=False)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from evalrun.errors import unknown
-from evalrun.metrics.base import METRICS, SCORERS, Scorer
+from evalrun.metrics.base import SCORERS, Scorer
 from evalrun.metrics.counts import check_count
+from evalrun.metrics.register import metric, scorer
 from evalrun.metrics.text.exact import MeanOfVerdicts
 from evalrun.text.overlap import ngrams, shared_counts
 from evalrun.text.tokenize import PUNKT_HELP, WORD_TOKENIZERS, has_punkt, needs_punkt
@@ -66,6 +67,7 @@ def check_options(owner: Any) -> None:
             raise unknown(f"{name} of {owner.name}", str(getattr(owner, name)), list(allowed))
 
 
+@dataclass(frozen=True, slots=True)
 class SentenceBleuScorer(Scorer):
     """BLEU of one answer against all golds. Range [0, 1].
 
@@ -76,8 +78,8 @@ class SentenceBleuScorer(Scorer):
     packages: ClassVar[tuple[str, ...]] = ("nltk",)
     is_graded: ClassVar[bool] = True
     order: ClassVar[int]
-    weights: str
-    tokenizer: str
+    weights: str = "single_order"
+    tokenizer: str = DEFAULT
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -86,7 +88,7 @@ class SentenceBleuScorer(Scorer):
         """A document needs a gold, and the tokenizer's data where its golds cannot be cut
         without.
         """
-        reason = super().check_doc(doc)
+        reason = Scorer.check_doc(self, doc)
         if (
             reason
             or self.tokenizer == DEFAULT
@@ -111,8 +113,7 @@ class SentenceBleuScorer(Scorer):
         return [0.0] * (self.order - 1) + [1.0]
 
 
-@SCORERS.named("bleu_1")
-@dataclass(frozen=True, slots=True)
+@scorer("bleu_1")
 class Bleu1Scorer(SentenceBleuScorer):
     """Clipped precision of words x brevity penalty. Range [0, 1].
 
@@ -120,34 +121,31 @@ class Bleu1Scorer(SentenceBleuScorer):
         tokenizer: nltk_treebank_no_punkt, nltk_word_tokenize.
     """
 
-    name: ClassVar[str] = "bleu_1"
     order: ClassVar[int] = 1
-    weights: str = "single_order"
-    tokenizer: str = DEFAULT
 
 
-@SCORERS.named("bleu_4")
-@dataclass(frozen=True, slots=True)
+@scorer("bleu_4")
 class Bleu4Scorer(SentenceBleuScorer):
     """BLEU of 4-grams alone (weights=single_order) or of orders 1 to 4 (cumulative).
 
     Range [0, 1]. Else as bleu_1.
     """
 
-    name: ClassVar[str] = "bleu_4"
     order: ClassVar[int] = 4
-    weights: str = "single_order"
-    tokenizer: str = DEFAULT
 
 
+@dataclass(frozen=True, slots=True)
 class SentenceBleuMean(MeanOfVerdicts):
     """Mean of a sentence BLEU over samples, then over documents; the scorer has the metric's
     parameters.
     """
 
+    has_own_scorer: ClassVar[bool] = True
     source: ClassVar[str] = SOURCE
-    weights: str
-    tokenizer: str
+    n: int | None = None
+    weights: str = "single_order"
+    tokenizer: str = DEFAULT
+    scorer: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         check_count(self, "n", self.n)
@@ -156,8 +154,7 @@ class SentenceBleuMean(MeanOfVerdicts):
         object.__setattr__(self, "scorer", scorer.signature)
 
 
-@METRICS.named("bleu_1")
-@dataclass(frozen=True, slots=True)
+@metric("bleu_1")
 class Bleu1(SentenceBleuMean):
     """Brevity penalty x clipped precision of words, all golds as references; mean over samples,
     then documents.
@@ -168,16 +165,8 @@ class Bleu1(SentenceBleuMean):
         tokenizer: nltk_treebank_no_punkt, or nltk_word_tokenize, which needs NLTK's punkt_tab data.
     """
 
-    name: ClassVar[str] = "bleu_1"
-    display: ClassVar[str] = "bleu_1"
-    n: int | None = None
-    weights: str = "single_order"
-    tokenizer: str = DEFAULT
-    scorer: str | None = field(default="bleu_1", init=False)
 
-
-@METRICS.named("bleu_4")
-@dataclass(frozen=True, slots=True)
+@metric("bleu_4")
 class Bleu4(SentenceBleuMean):
     """Brevity penalty x clipped precision of 4-grams alone, all golds as references; mean over
     samples, then documents.
@@ -188,10 +177,3 @@ class Bleu4(SentenceBleuMean):
     Attributes:
         tokenizer: as bleu_1.
     """
-
-    name: ClassVar[str] = "bleu_4"
-    display: ClassVar[str] = "bleu_4"
-    n: int | None = None
-    weights: str = "single_order"
-    tokenizer: str = DEFAULT
-    scorer: str | None = field(default="bleu_4", init=False)

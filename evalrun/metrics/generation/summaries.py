@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from evalrun.errors import Fault, visible
 from evalrun.metrics.answers import texts_of, without_gold
-from evalrun.metrics.base import METRICS, Column, Matrix, Metric, Output, Statistic
+from evalrun.metrics.base import Column, Matrix, Metric, Output, Statistic
 from evalrun.metrics.counts import check_count
 from evalrun.metrics.generation.rouge import KINDS, LIN, check_options, cutter, has_tokens, rouge
+from evalrun.metrics.register import metric
 from evalrun.text.normalizers import bigbench, remove_braces, remove_braces_and_strip
 from evalrun.text.overlap import copied_fragments
 from evalrun.text.tokenize import spacy_tokens
@@ -28,6 +29,7 @@ def column(name: str, matrix: Matrix) -> NDArray[np.float64]:
     return np.asarray(matrix[name], dtype=np.float64)
 
 
+@dataclass(frozen=True, slots=True)
 class RougeGroup(Metric):
     """rouge1, rouge2, rougeL and rougeLsum of a document in one pass: best gold for each, mean over
     samples.
@@ -39,9 +41,9 @@ class RougeGroup(Metric):
     packages: ClassVar[tuple[str, ...]] = ("rapidfuzz", "nltk")
     scale: ClassVar[float] = 1.0
     unit: ClassVar[str] = "fraction"
-    n: int | None
-    stemmer: str | None
-    tokenizer: str
+    n: int | None = None
+    stemmer: str | None = None
+    tokenizer: str = "rouge"
 
     def __post_init__(self) -> None:
         check_count(self, "n", self.n)
@@ -93,8 +95,7 @@ class RougeGroup(Metric):
         return (*means, sum(not has_tokens(golds, pred) for pred in preds))
 
 
-@METRICS.named("rouge")
-@dataclass(frozen=True, slots=True)
+@metric("rouge", source=LIN)
 class Rouge(RougeGroup):
     """rouge1, rouge2, rougeL and rougeLsum in one pass: F-measures against the best gold, mean over
     samples.
@@ -106,16 +107,11 @@ class Rouge(RougeGroup):
         tokenizer: rouge (runs of a-z and 0-9) or char (every character).
     """
 
-    name: ClassVar[str] = "rouge"
-    display: ClassVar[str] = "rouge"
-    source: ClassVar[str] = LIN
-    n: int | None = None
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
 
-
-@METRICS.named("rouge_t5")
-@dataclass(frozen=True, slots=True)
+@metric(
+    "rouge_t5",
+    source="BIG-bench and T5 (Raffel et al. 2020, arXiv 1910.10683), with rouge-score 0.1.2",
+)
 class RougeT5(RougeGroup):
     """The four scores of `rouge` times 100, after ` .
 
@@ -124,16 +120,8 @@ class RougeT5(RougeGroup):
     Range [0, 100], in percent. Every gold is read; the best counts.
     """
 
-    name: ClassVar[str] = "rouge_t5"
-    display: ClassVar[str] = "rouge_t5"
-    source: ClassVar[str] = (
-        "BIG-bench and T5 (Raffel et al. 2020, arXiv 1910.10683), with rouge-score 0.1.2"
-    )
     scale: ClassVar[float] = 100.0
     unit: ClassVar[str] = "percent"
-    n: int | None = None
-    stemmer: str | None = None
-    tokenizer: str = "rouge"
 
     def prepared(self, text: str) -> str:
         return bigbench(text)
@@ -158,8 +146,12 @@ def extractiveness(text: Sequence[str], summary: Sequence[str]) -> tuple[float, 
     return (sum(lengths) / len(summary), squares / len(summary), len(text) / len(summary))
 
 
-@METRICS.named("extractiveness", aliases=EXTRACTIVENESS)
-@dataclass(frozen=True, slots=True)
+@metric(
+    "extractiveness",
+    aliases=EXTRACTIVENESS,
+    source="Grusky et al. 2018 (Newsroom, arXiv 1804.11283), section 4",
+    packages=("spacy",),
+)
 class Extractiveness(Metric):
     """How much of the first answer is copied from the document's text: coverage, density,
     compression.
@@ -169,12 +161,7 @@ class Extractiveness(Metric):
     are spaCy's of `language`.
     """
 
-    name: ClassVar[str] = "extractiveness"
-    display: ClassVar[str] = "extractiveness"
-    aliases: ClassVar[tuple[str, ...]] = EXTRACTIVENESS
     has_scorer: ClassVar[bool] = False
-    packages: ClassVar[tuple[str, ...]] = ("spacy",)
-    source: ClassVar[str] = "Grusky et al. 2018 (Newsroom, arXiv 1804.11283), section 4"
     language: str = "en"
 
     def __post_init__(self) -> None:

@@ -8,7 +8,6 @@ empty hypothesis.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import ClassVar
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 
 from evalrun.errors import Fault, unknown
 from evalrun.metrics.answers import texts_of, without_gold
-from evalrun.metrics.base import METRICS, Column, Metric, Output, Statistic
+from evalrun.metrics.base import Column, Metric, Output, Statistic
+from evalrun.metrics.register import metric
 from evalrun.text.character_grams import as_characters, character_grams, shared_sorted
 from evalrun.text.edit_rate import edits
 from evalrun.text.overlap import ngrams, shared
@@ -110,8 +110,9 @@ def bleu_words(tokenizer: str, text: str) -> list[str]:
     return words
 
 
-@METRICS.named("bleu")
-@dataclass(frozen=True, slots=True)
+@metric(
+    "bleu", source="Papineni et al. 2002 (aclanthology P02-1040), as computed by sacrebleu 2.6.0"
+)
 class Bleu(CorpusMetric):
     """Corpus BLEU: brevity penalty x geometric mean of the precisions of 1 to 4 words, over the
     whole corpus.
@@ -124,11 +125,6 @@ class Bleu(CorpusMetric):
             cut Chinese or Japanese.
     """
 
-    name: ClassVar[str] = "bleu"
-    display: ClassVar[str] = "bleu"
-    source: ClassVar[str] = (
-        "Papineni et al. 2002 (aclanthology P02-1040), as computed by sacrebleu 2.6.0"
-    )
     counts: ClassVar[tuple[str, ...]] = (
         "hyp_len", "ref_len", *(f"{what}_{n}" for what in ("match", "total") for n in (1, 2, 3, 4))
     )  # fmt: skip
@@ -253,8 +249,7 @@ def corpus_chrf(sums: Sums) -> Sums:
     return np.asarray(score, dtype=np.float64)
 
 
-@METRICS.named("chrf")
-@dataclass(frozen=True, slots=True)
+@metric("chrf", source="Popović 2015 (aclanthology W15-3049), as computed by sacrebleu 2.6.0")
 class Chrf(CharacterF):
     """chrF: F-score with beta 2 of character n-grams of orders 1 to 6, white space left out.
 
@@ -263,28 +258,27 @@ class Chrf(CharacterF):
     Precision and recall are means over the orders that both sides have, over the whole corpus.
     """
 
-    name: ClassVar[str] = "chrf"
-    display: ClassVar[str] = "chrf"
-    source: ClassVar[str] = "Popović 2015 (aclanthology W15-3049), as computed by sacrebleu 2.6.0"
     counts: ClassVar[tuple[str, ...]] = _chrf_counts(CHAR_ORDER)
     word_order: ClassVar[int] = 0
 
 
-@METRICS.named("chrf_plus_plus", aliases=("chrf++", "chrf_plus"))
-@dataclass(frozen=True, slots=True)
+@metric(
+    "chrf_plus_plus",
+    aliases=("chrf_plus",),
+    display="chrf++",
+    source="Popović 2017 (aclanthology W17-4770), as computed by sacrebleu 2.6.0",
+)
 class ChrfPlusPlus(CharacterF):
     """chrF++: chrF with words and pairs of words as two more orders. Range [0, 100], in percent."""
 
-    name: ClassVar[str] = "chrf_plus_plus"
-    display: ClassVar[str] = "chrf++"
-    aliases: ClassVar[tuple[str, ...]] = ("chrf++", "chrf_plus")
-    source: ClassVar[str] = "Popović 2017 (aclanthology W17-4770), as computed by sacrebleu 2.6.0"
     counts: ClassVar[tuple[str, ...]] = _chrf_counts(CHAR_ORDER + 2)
     word_order: ClassVar[int] = 2
 
 
-@METRICS.named("ter")
-@dataclass(frozen=True, slots=True)
+@metric(
+    "ter",
+    source="Snover et al. 2006 (aclanthology 2006.amta-papers.25), as computed by sacrebleu 2.6.0",
+)
 class Ter(CorpusMetric):
     """Translation edit rate: edits and shifts of words / mean length of the references.
 
@@ -295,12 +289,7 @@ class Ter(CorpusMetric):
     asian_support also CJK characters one by one); no_punct removes it.
     """
 
-    name: ClassVar[str] = "ter"
-    display: ClassVar[str] = "ter"
     is_higher_better: ClassVar[bool] = False
-    source: ClassVar[str] = (
-        "Snover et al. 2006 (aclanthology 2006.amta-papers.25), as computed by sacrebleu 2.6.0"
-    )
     counts: ClassVar[tuple[str, ...]] = ("edits", "ref_len_mean")
     normalized: bool = False
     no_punct: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,17 +9,12 @@ from evalrun.errors import Fault, visible
 from evalrun.metrics.base import METRICS, SCORERS, Scorer
 from evalrun.metrics.counts import check_count
 from evalrun.metrics.math import symbolic
+from evalrun.metrics.math.compare import equal, equal_plainly
+from evalrun.metrics.math.notations import is_same_word
+from evalrun.metrics.math.stated import read_answer, whole
 from evalrun.metrics.text.exact import MeanOfVerdicts
 from evalrun.text.extract import Extraction, extract_number
-from evalrun.text.formulas import (
-    boxed_answers,
-    is_equal_quantity,
-    is_words,
-    quantity,
-    sequence,
-    squeezed,
-    stated_gold,
-)
+from evalrun.text.formulas import boxed_answers, quantity, squeezed, stated_gold
 from evalrun.types import Doc, State, Verdict
 
 MAX_PRECISION = 15
@@ -31,16 +25,23 @@ MAX_PRECISION = 15
 class MathScorer(Scorer):
     r"""The formula or number in the answer is the same mathematical object as a gold. Range {0, 1}.
 
-    The answer is what the last \boxed{} holds, else the formula or number after "final answer is",
-    after "answer", else the last one. Commas, currency signs, units and percent signs are dressing
-    (50 = 50% = 0.5). Decimals are equal to `precision` places and one part in 10,000 (1/3 =
-    0.333333, not 0.33); other values exactly. A gold that is prose ("Friday") never matches. A text
-    without a formula is 0 and unparsed. A comparison that takes longer than deadline_s is not
-    scored (state timeout). Of a gold that is a whole solution, the last box counts, else what
-    follows the last ####.
+    The answer is what the last \boxed{} holds, else the whole text where it is one formula, else
+    the formula or number after "final answer is", after "answer", else the last one. Commas,
+    currency signs, units and percent signs are dressing (50 = 50% = 0.5). Decimals are equal to
+    `precision` places and one part in 10,000 (1/3 = 0.333333, not 0.33); other values exactly.
+    Lists of roots are sets; x = 1, y = 2 is the pair (1, 2). A gold that is prose ("Friday") never
+    matches, \text{odd} is odd. A text without a formula is 0 and unparsed. A comparison that takes
+    longer than deadline_s is not scored (state timeout). Of a gold that is a whole solution, the
+    last box counts, else what follows the last ####. Where it differs from math-verify:
+    docs/metrics.md.
+
+    Attributes:
+        precision: decimals to which written decimals are compared, 1 to 15, default 5.
+        deadline_s: seconds that one comparison may take, default 5.
     """
 
     name: ClassVar[str] = "math"
+    version: ClassVar[int] = 2
     is_slow: ClassVar[bool] = True
     packages: ClassVar[tuple[str, ...]] = ("math_verify", "latex2sympy2_extended")
     precision: int = 5
@@ -62,13 +63,13 @@ class MathScorer(Scorer):
         if not text.strip():
             return Verdict(0.0, state=State.UNPARSED)
         golds = [stated_gold(gold) for gold in doc.gold_texts]
-        found = boxed_answers(text) or (_whole(text),)
+        found = boxed_answers(text) or (whole(text),)
         is_boxed = found[0].rule == "boxed"
         if len(found) > 1 or not (
             is_boxed or quantity(text) or squeezed(text) in map(squeezed, golds)
         ):
             return None
-        answers = [self._compare_plainly(gold, found[0].text) for gold in golds]
+        answers = [equal_plainly(gold, found[0].text, self.precision) for gold in golds]
         if any(answers):
             return _verdict(True, found)
         return None if None in answers else _verdict(False, found)
@@ -79,59 +80,20 @@ class MathScorer(Scorer):
         if quick is not None:
             return quick
         symbolic.load()
-        found = boxed_answers(text)
-        if found:
-            expressions = symbolic.read_boxes(found)
-        else:
-            read = symbolic.read_text(text)
-            if read is None:
-                return Verdict(0.0, state=State.UNPARSED)
-            found, expressions = (read[0],), read[1]
-        golds = (gold for gold in map(stated_gold, doc.gold_texts) if not is_words(gold))
-        return _verdict(any(self._is_equal(gold, found, expressions) for gold in golds), found)
-
-    def _is_equal(
-        self, gold: str, found: tuple[Extraction, ...], expressions: tuple[Any, ...]
-    ) -> bool:
-        if len(found) == 1:
-            plainly = self._compare_plainly(gold, found[0].text)
-            if plainly is not None:
-                return plainly
-            terms, others = sequence(gold), sequence(found[0].text)
-            if terms is not None or others is not None:
-                return (
-                    terms is not None
-                    and others is not None
-                    and self._are_equal_terms(terms, others)
-                )
-        return symbolic.is_equal(symbolic.read_gold(gold), expressions, self.precision)
-
-    def _are_equal_terms(self, golds: Sequence[str], answers: Sequence[str]) -> bool:
-        """Sequences with an ellipsis are equal term by term."""
-        return len(golds) == len(answers) and all(
-            squeezed(gold) == squeezed(answer)
-            if "..." in gold + answer
-            else symbolic.is_equal(
-                symbolic.read_gold(gold), symbolic.read_gold(answer), self.precision
-            )
-            for gold, answer in zip(golds, answers, strict=True)
-        )
-
-    def _compare_plainly(self, gold: str, answer: str) -> bool | None:
-        """Equality where it shows without algebra; None where it does not."""
-        if is_words(gold):
-            return False
-        if squeezed(gold) == squeezed(answer):
-            return True
-        one, other = quantity(gold), quantity(answer)
-        return (
-            None if one is None or other is None else is_equal_quantity(one, other, self.precision)
-        )
+        golds = [stated_gold(gold) for gold in doc.gold_texts]
+        read = read_answer(text)
+        if read is None:
+            return _judge_words(golds, text)
+        found, known = read
+        answer = ", ".join(each.text for each in found)
+        return _verdict(any(equal(gold, answer, self.precision, known) for gold in golds), found)
 
 
-def _whole(text: str) -> Extraction:
-    start = len(text) - len(text.lstrip())
-    return Extraction(text.strip(), (start, len(text.rstrip())), "whole")
+def _judge_words(golds: list[str], text: str) -> Verdict:
+    r"""Of a text without a formula: right where it is the word of a gold (\text{odd} is odd)."""
+    if any(is_same_word(gold, text) for gold in golds):
+        return _verdict(True, (whole(text),))
+    return Verdict(0.0, state=State.UNPARSED)
 
 
 def _verdict(is_right: bool, found: tuple[Extraction, ...]) -> Verdict:

@@ -4,7 +4,6 @@ are correct.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalrun.errors import Fault, visible
-from evalrun.metrics.base import METRICS, Matrix, Output
+from evalrun.metrics.base import Matrix, Output
+from evalrun.metrics.register import metric
 from evalrun.metrics.samples.repeated_sampling import (
     CountMetric,
     DrawMetric,
@@ -23,25 +23,12 @@ from evalrun.stats import rerun, sampling
 from evalrun.types import Doc
 
 
-@METRICS.named("pass_hat_k", aliases=("pass^k",))
-@dataclass(frozen=True, slots=True)
+@metric("pass_hat_k", display="pass^k", source="Yao et al. 2024 (tau-bench, arXiv 2406.12045)")
 class PassHatK(DrawMetric):
     """C(c, k) / C(n, k): chance that all of k samples are correct.
 
     Range [0, 1]. Parameters as pass_at_k.
     """
-
-    name: ClassVar[str] = "pass_hat_k"
-    display: ClassVar[str] = "pass^k"
-    aliases: ClassVar[tuple[str, ...]] = ("pass^k",)
-    source: ClassVar[str] = "Yao et al. 2024 (tau-bench, arXiv 2406.12045)"
-    k: int | tuple[int, ...] | None = None
-    n: int | None = None
-    scorer: str | None = None
-    threshold: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     @staticmethod
     def law(n: Any, c: Any, k: Any) -> NDArray[np.float64]:
@@ -52,8 +39,12 @@ class PassHatK(DrawMetric):
         return rerun.pass_hat_k_variance(n, c, k)
 
 
-@METRICS.named("g_pass_at_k", aliases=("g-pass@k", "mg-pass@k"))
-@dataclass(frozen=True, slots=True)
+@metric(
+    "g_pass_at_k",
+    aliases=("mg-pass@k",),
+    display="g-pass@k",
+    source="Liu et al. 2024 (arXiv 2412.13147)",
+)
 class GPassAtK(CountMetric):
     """P(J >= max(1, ceil(t k))), J the correct ones of k samples drawn from n, for each share t:
     `g-pass@4_0.5`.
@@ -69,11 +60,7 @@ class GPassAtK(CountMetric):
             refused.
     """
 
-    name: ClassVar[str] = "g_pass_at_k"
-    display: ClassVar[str] = "g-pass@k"
-    aliases: ClassVar[tuple[str, ...]] = ("g-pass@k", "mg-pass@k")
     needs_k: ClassVar[bool] = True
-    source: ClassVar[str] = "Liu et al. 2024 (arXiv 2412.13147)"
     k: int | tuple[int, ...] | None = None
     n: int | None = None
     scorer: str | None = None

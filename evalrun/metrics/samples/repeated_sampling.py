@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evalrun.metrics.base import METRICS, Column, Matrix, Metric, Output, Statistic
+from evalrun.metrics.base import Column, Matrix, Metric, Output, Statistic
 from evalrun.metrics.counts import check_count, check_draws, check_threshold, first_n, value_table
+from evalrun.metrics.register import metric
 from evalrun.metrics.text.whole_text import set_text_match
 from evalrun.stats import rerun, sampling
 from evalrun.types import Answer, Doc, Verdict
@@ -44,11 +45,18 @@ class CountMetric(Metric):
         return [(n, c) for c in np.count_nonzero(table >= self.threshold, axis=1).tolist()]
 
 
+@dataclass(frozen=True, slots=True)
 class DrawMetric(CountMetric):
     """A hypergeometric law of (n, c, k); one output per k, with its rerun error for n >= 2k."""
 
     needs_k: ClassVar[bool] = True
-    k: int | tuple[int, ...] | None
+    k: int | tuple[int, ...] | None = None
+    n: int | None = None
+    scorer: str | None = None
+    threshold: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
 
     @staticmethod
     @abstractmethod
@@ -93,8 +101,7 @@ def _share_variance(matrix: Matrix) -> NDArray[np.float64]:
     return rerun.avg_at_n_variance(matrix["n"], matrix["c"])
 
 
-@METRICS.named("pass_at_k", aliases=("pass@k",))
-@dataclass(frozen=True, slots=True)
+@metric("pass_at_k", display="pass@k", source="Chen et al. 2021 (arXiv 2107.03374), eq. 1")
 class PassAtK(DrawMetric):
     """1 - C(n-c, k) / C(n, k): chance that one of k samples is correct, without bias from n.
 
@@ -107,19 +114,8 @@ class PassAtK(DrawMetric):
             refused: each text of the answer could be right for another reason.
     """
 
-    name: ClassVar[str] = "pass_at_k"
-    display: ClassVar[str] = "pass@k"
-    aliases: ClassVar[tuple[str, ...]] = ("pass@k",)
-    source: ClassVar[str] = "Chen et al. 2021 (arXiv 2107.03374), eq. 1"
-    k: int | tuple[int, ...] | None = None
-    n: int | None = None
-    scorer: str | None = None
-    threshold: float = 1.0
     strip: bool | None = None
     normalize: str | None = None
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def check_doc(self, doc: Doc) -> str | None:
         return one_gold(self, doc)
@@ -133,8 +129,11 @@ class PassAtK(DrawMetric):
         return rerun.pass_at_k_variance(n, c, k)
 
 
-@METRICS.named("cons_at_k", aliases=("cons@k",))
-@dataclass(frozen=True, slots=True)
+@metric(
+    "cons_at_k",
+    display="cons@k",
+    source="AISBench accuracy test, strict majority; for k < n its expectation over k-subsets",
+)
 class ConsAtK(DrawMetric):
     """P(J > k/2) with J correct among k drawn: more than half are correct. Range [0, 1].
 
@@ -142,21 +141,8 @@ class ConsAtK(DrawMetric):
     Parameters as pass_at_k.
     """
 
-    name: ClassVar[str] = "cons_at_k"
-    display: ClassVar[str] = "cons@k"
-    aliases: ClassVar[tuple[str, ...]] = ("cons@k",)
-    source: ClassVar[str] = (
-        "AISBench accuracy test, strict majority; for k < n its expectation over k-subsets"
-    )
-    k: int | tuple[int, ...] | None = None
-    n: int | None = None
-    scorer: str | None = None
-    threshold: float = 1.0
     strip: bool | None = None
     normalize: str | None = None
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     @staticmethod
     def law(n: Any, c: Any, k: Any) -> NDArray[np.float64]:
@@ -167,19 +153,14 @@ class ConsAtK(DrawMetric):
         return rerun.cons_at_k_variance(n, c, k)
 
 
-@METRICS.named("avg_at_n", aliases=("avg@n",))
-@dataclass(frozen=True, slots=True)
+@metric("avg_at_n", display="avg@n", source="AISBench accuracy test, avg@n")
 class AvgAtN(CountMetric):
     """c / n, the share of correct samples.
 
     Range [0, 1]. (The mean of graded verdicts is `accuracy`.)
     """
 
-    name: ClassVar[str] = "avg_at_n"
-    display: ClassVar[str] = "avg@n"
-    aliases: ClassVar[tuple[str, ...]] = ("avg@n",)
     needs_n: ClassVar[bool] = True
-    source: ClassVar[str] = "AISBench accuracy test, avg@n"
     n: int | None = None
     scorer: str | None = None
     threshold: float = 1.0

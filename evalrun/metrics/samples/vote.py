@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evalrun.metrics.base import METRICS, Column, Matrix, Metric, Output, Statistic
+from evalrun.metrics.base import Column, Matrix, Metric, Output, Statistic
 from evalrun.metrics.counts import check_count, first_n
+from evalrun.metrics.register import metric
 from evalrun.metrics.text.whole_text import set_text_match
 from evalrun.types import Answer, Doc, Verdict
 
@@ -53,8 +54,11 @@ class Vote(Metric):
         return (values[answers.index(winner)],)
 
 
-@METRICS.named("maj_at_n", aliases=("maj@n",))
-@dataclass(frozen=True, slots=True)
+@metric(
+    "maj_at_n",
+    display="maj@n",
+    source="Wang et al. 2022 (self-consistency, arXiv 2203.11171), plurality vote",
+)
 class MajAtN(Vote):
     """The verdict of the most frequent answer among n samples, of equals the one seen first.
 
@@ -68,11 +72,7 @@ class MajAtN(Vote):
             document with several golds is refused.
     """
 
-    name: ClassVar[str] = "maj_at_n"
-    display: ClassVar[str] = "maj@n"
-    aliases: ClassVar[tuple[str, ...]] = ("maj@n",)
     needs_n: ClassVar[bool] = True
-    source: ClassVar[str] = "Wang et al. 2022 (self-consistency, arXiv 2203.11171), plurality vote"
     n: int | None = None
     scorer: str | None = None
     strip: bool | None = None
@@ -83,58 +83,44 @@ class MajAtN(Vote):
         set_text_match(self)
 
 
-@METRICS.named("maj_at_5")
-@dataclass(frozen=True, slots=True)
+@metric("maj_at_5", source="LightEval, maj_at_5; vote as in maj@n")
 class MajAt5(Vote):
     """maj@n over 5 samples of raw texts: "A" and "A " are different votes. Range [0, 1]."""
 
-    name: ClassVar[str] = "maj_at_5"
-    display: ClassVar[str] = "maj_at_5"
-    source: ClassVar[str] = "LightEval, maj_at_5; vote as in maj@n"
     n: int | None = field(default=5, init=False)
     scorer: str | None = field(default="text_match(strip=False)", init=False)
 
 
-@METRICS.named("maj_at_8")
-@dataclass(frozen=True, slots=True)
+@metric("maj_at_8", source="LightEval, maj_at_8; vote as in maj@n")
 class MajAt8(Vote):
     """maj@n over 8 samples of raw texts. Range [0, 1]."""
 
-    name: ClassVar[str] = "maj_at_8"
-    display: ClassVar[str] = "maj_at_8"
-    source: ClassVar[str] = "LightEval, maj_at_8; vote as in maj@n"
     n: int | None = field(default=8, init=False)
     scorer: str | None = field(default="text_match(strip=False)", init=False)
 
 
-@METRICS.named("maj_at_4_math")
-@dataclass(frozen=True, slots=True)
+@metric(
+    "maj_at_4_math",
+    source="Lewkowycz et al. 2022 (Minerva, arXiv 2206.14858), maj1@k on MATH; LightEval, "
+    "maj_at_4_math",
+)
 class MajAt4Math(Vote):
     """maj@n over 4 samples, stripped and brought into one spelling by the normaliser `math`.
 
     Range [0, 1].
     """
 
-    name: ClassVar[str] = "maj_at_4_math"
-    display: ClassVar[str] = "maj_at_4_math"
-    source: ClassVar[str] = (
-        "Lewkowycz et al. 2022 (Minerva, arXiv 2206.14858), maj1@k on MATH; LightEval, "
-        "maj_at_4_math"
-    )
     n: int | None = field(default=4, init=False)
     scorer: str | None = field(default="text_match(normalize=math)", init=False)
 
 
-@METRICS.named("maj_at_8_gsm8k")
-@dataclass(frozen=True, slots=True)
+@metric(
+    "maj_at_8_gsm8k",
+    source="Lewkowycz et al. 2022 (Minerva, arXiv 2206.14858), maj1@k; LightEval, maj_at_8_gsm8k",
+)
 class MajAt8Gsm8k(Vote):
     """maj@n over 8 samples of the number after `#### ` (normaliser `gsm8k`). Range [0, 1]."""
 
-    name: ClassVar[str] = "maj_at_8_gsm8k"
-    display: ClassVar[str] = "maj_at_8_gsm8k"
-    source: ClassVar[str] = (
-        "Lewkowycz et al. 2022 (Minerva, arXiv 2206.14858), maj1@k; LightEval, maj_at_8_gsm8k"
-    )
     n: int | None = field(default=8, init=False)
     scorer: str | None = field(default="text_match(normalize=gsm8k)", init=False)
 

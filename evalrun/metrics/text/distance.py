@@ -5,7 +5,6 @@ scorer edit_similarity).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -13,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalrun.metrics.answers import texts_of, without_gold
-from evalrun.metrics.base import METRICS, SCORERS, Column, Matrix, Metric, Output, Scorer, Statistic
+from evalrun.metrics.base import Column, Matrix, Metric, Output, Scorer, Statistic
 from evalrun.metrics.counts import check_count
+from evalrun.metrics.register import metric, scorer
 from evalrun.text.overlap import edit_distance, prefix_length
 from evalrun.text.tokenize import treebank
 from evalrun.types import Answer, Doc, Samples, Verdict
@@ -38,16 +38,13 @@ def copied(gold: str, pred: str) -> tuple[int, int, float]:
     return prefix_length(wanted, found), distance, similarity
 
 
-@SCORERS.named("edit_similarity")
-@dataclass(frozen=True, slots=True)
+@scorer("edit_similarity", packages=("rapidfuzz", "nltk"))
 class EditSimilarityScorer(Scorer):
     """1 - edit distance in words / words of the longer side, against the first gold as `copyright`.
 
     Range [0, 1].
     """
 
-    name: ClassVar[str] = "edit_similarity"
-    packages: ClassVar[tuple[str, ...]] = ("rapidfuzz", "nltk")
     is_graded: ClassVar[bool] = True
 
     def judge_text(self, doc: Doc, text: str) -> Verdict:
@@ -57,8 +54,7 @@ class EditSimilarityScorer(Scorer):
         return Verdict(copied(doc.gold_texts[0], text)[2])
 
 
-@METRICS.named("copyright", aliases=COPYRIGHT)
-@dataclass(frozen=True, slots=True)
+@metric("copyright", aliases=COPYRIGHT, source=HELM, packages=("rapidfuzz", "nltk"))
 class Copyright(Metric):
     """How much of the gold an answer repeats: common prefix and edit distance in words, and edit
     similarity.
@@ -69,12 +65,7 @@ class Copyright(Metric):
     whose request failed is left out: an empty answer has distance 0.
     """
 
-    name: ClassVar[str] = "copyright"
-    display: ClassVar[str] = "copyright"
-    aliases: ClassVar[tuple[str, ...]] = COPYRIGHT
     has_scorer: ClassVar[bool] = False
-    packages: ClassVar[tuple[str, ...]] = ("rapidfuzz", "nltk")
-    source: ClassVar[str] = HELM
     n: int | None = None
 
     def __post_init__(self) -> None:

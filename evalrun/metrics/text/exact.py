@@ -13,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evalrun.metrics.base import METRICS, SCORERS, Column, Matrix, Metric, Output, Scorer, Statistic
+from evalrun.metrics.base import Column, Matrix, Metric, Output, Scorer, Statistic
 from evalrun.metrics.counts import check_count, first_n
+from evalrun.metrics.register import metric, scorer
 from evalrun.text.extract import EXTRACTORS, Extraction, extract_number, extract_whole
 from evalrun.types import Answer, Doc, State, Verdict
 
@@ -61,8 +62,7 @@ def _readable(scorer: ExtractingScorer, golds: tuple[str, ...]) -> frozenset[str
     return frozenset(found.text for gold in golds if (found := scorer.read(gold)) is not None)
 
 
-@SCORERS.named("number")
-@dataclass(frozen=True, slots=True)
+@scorer("number")
 class NumberScorer(ExtractingScorer):
     """The number in the answer equals the number in a gold, exactly: 29.00 = 29, 1/2 = 0.5, 29.01
     != 29.
@@ -71,14 +71,11 @@ class NumberScorer(ExtractingScorer):
     evalrun.text.extract.extract_number.
     """
 
-    name: ClassVar[str] = "number"
-
     def read(self, text: str) -> Extraction | None:
         return extract_number(text)
 
 
-@SCORERS.named("exact_match")
-@dataclass(frozen=True, slots=True)
+@scorer("exact_match")
 class ExactMatchScorer(ExtractingScorer):
     """The extracted answer equals a gold's, as text without white space at its ends. Range {0, 1}.
 
@@ -86,7 +83,6 @@ class ExactMatchScorer(ExtractingScorer):
         extract: name of an extractor, used on text and gold alike; None: the whole texts.
     """
 
-    name: ClassVar[str] = "exact_match"
     extract: str | None = None
 
     def __post_init__(self) -> None:
@@ -125,22 +121,33 @@ class MeanOfVerdicts(Metric):
         return (math.fsum(values) / len(values),)
 
 
+@dataclass(frozen=True, slots=True)
+class FixedScorer(MeanOfVerdicts):
+    """The mean of one scorer that cannot be changed.
+
+    Several golds: the best counts, which the scorer sees to.
+    """
+
+    has_own_scorer: ClassVar[bool] = True
+    is_best_of_open: ClassVar[bool] = True
+    n: int | None = None
+    scorer: str | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        check_count(self, "n", self.n)
+
+
 def _value(matrix: Matrix) -> NDArray[np.float64]:
     return np.asarray(matrix["value"], dtype=np.float64)
 
 
-@METRICS.named("accuracy", aliases=("acc",))
-@dataclass(frozen=True, slots=True)
+@metric("accuracy", aliases=("acc",), source="definition: share of right answers")
 class Accuracy(MeanOfVerdicts):
     """Mean of the task's scorer over the n samples of a document, then over documents.
 
     Range [0, 1].
     """
 
-    name: ClassVar[str] = "accuracy"
-    display: ClassVar[str] = "accuracy"
-    aliases: ClassVar[tuple[str, ...]] = ("acc",)
-    source: ClassVar[str] = "definition: share of right answers"
     n: int | None = None
     scorer: str | None = None
 
@@ -148,23 +155,13 @@ class Accuracy(MeanOfVerdicts):
         check_count(self, "n", self.n)
 
 
-@METRICS.named("exact_match", aliases=("em",))
-@dataclass(frozen=True, slots=True)
-class ExactMatch(MeanOfVerdicts):
+@metric(
+    "exact_match",
+    aliases=("em",),
+    source="Liang et al. 2022 (HELM, arXiv 2211.09110), exact match after stripping",
+)
+class ExactMatch(FixedScorer):
     """Share of samples whose extracted answer text equals a gold's.
 
     Range [0, 1]. The scorer is fixed.
     """
-
-    name: ClassVar[str] = "exact_match"
-    display: ClassVar[str] = "exact_match"
-    aliases: ClassVar[tuple[str, ...]] = ("em",)
-    source: ClassVar[str] = (
-        "Liang et al. 2022 (HELM, arXiv 2211.09110), exact match after stripping"
-    )
-    is_best_of_open: ClassVar[bool] = True
-    n: int | None = None
-    scorer: str | None = field(default="exact_match", init=False)
-
-    def __post_init__(self) -> None:
-        check_count(self, "n", self.n)

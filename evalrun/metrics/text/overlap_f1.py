@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
@@ -13,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalrun.errors import Fault, visible
-from evalrun.metrics.base import METRICS, SCORERS, Column, Matrix, Metric, Output, Scorer, Statistic
+from evalrun.metrics.base import Column, Matrix, Metric, Output, Scorer, Statistic
 from evalrun.metrics.counts import check_count
+from evalrun.metrics.register import metric, scorer
 from evalrun.text.normalizers import helm, helm_words
 from evalrun.types import Answer, Doc, Samples, Verdict
 
@@ -76,8 +76,7 @@ class WordScorer(Scorer):
         return Verdict(value, text.strip(), (0, len(text)), f"{self.tokens} of words")
 
 
-@SCORERS.named("f1_score")
-@dataclass(frozen=True, slots=True)
+@scorer("f1_score")
 class F1Scorer(WordScorer):
     """F1 of the words between white space.
 
@@ -87,7 +86,6 @@ class F1Scorer(WordScorer):
     Range [0, 1]. Source: HELM; multiset: SQuAD.
     """
 
-    name: ClassVar[str] = "f1_score"
     tokens: str = "set"
 
     def __post_init__(self) -> None:
@@ -97,12 +95,10 @@ class F1Scorer(WordScorer):
         return text.split()
 
 
-@SCORERS.named("f1_score_quasi")
-@dataclass(frozen=True, slots=True)
+@scorer("f1_score_quasi")
 class F1QuasiScorer(WordScorer):
     """`f1_score` of the words that the normaliser `helm` leaves. Range [0, 1]."""
 
-    name: ClassVar[str] = "f1_score_quasi"
     tokens: str = "set"
 
     def __post_init__(self) -> None:
@@ -138,8 +134,10 @@ class LabelF1(Metric):
         return (text if text in golds else golds[0], text)
 
 
-@METRICS.named("f1_score_macro")
-@dataclass(frozen=True, slots=True)
+@metric(
+    "f1_score_macro",
+    source="definition: F1 per class, plain mean (as scikit-learn 1.9.1, average macro)",
+)
 class F1ScoreMacro(LabelF1):
     """Mean over labels of 2·tp / (2·tp + fp + fn). Range [0, 1]. Error by bootstrap.
 
@@ -147,28 +145,20 @@ class F1ScoreMacro(LabelF1):
     own.
     """
 
-    name: ClassVar[str] = "f1_score_macro"
-    display: ClassVar[str] = "f1_score_macro"
-    source: ClassVar[str] = (
-        "definition: F1 per class, plain mean (as scikit-learn 1.9.1, average macro)"
-    )
-
     def outputs(self) -> tuple[Output, ...]:
         return (Output(self.display, ("gold", "predicted"), of_rows=_macro_f1),)
 
 
-@METRICS.named("f1_score_micro")
-@dataclass(frozen=True, slots=True)
+@metric(
+    "f1_score_micro",
+    source="definition: F1 of summed counts (as scikit-learn 1.9.1, average micro)",
+)
 class F1ScoreMicro(LabelF1):
     """2·tp / (2·tp + fp + fn) with the counts of all labels: with one label per document the share
     that is right.
 
     Range [0, 1]. Error by bootstrap. Labels as in f1_score_macro.
     """
-
-    name: ClassVar[str] = "f1_score_micro"
-    display: ClassVar[str] = "f1_score_micro"
-    source: ClassVar[str] = "definition: F1 of summed counts (as scikit-learn 1.9.1, average micro)"
 
     def outputs(self) -> tuple[Output, ...]:
         return (Output(self.display, ("gold", "predicted"), of_rows=_micro_f1),)
@@ -192,8 +182,7 @@ def _micro_f1(matrix: Matrix) -> float:
     return float(np.mean(np.asarray(matrix["gold"]) == np.asarray(matrix["predicted"])))
 
 
-@METRICS.named("drop")
-@dataclass(frozen=True, slots=True)
+@metric("drop", source="Dua et al. 2019 (DROP, arXiv 1903.00161), drop_eval; mean over documents")
 class Drop(Metric):
     """DROP's exact match and F1 over answer spans, after the normaliser `helm`.
 
@@ -206,12 +195,7 @@ class Drop(Metric):
     where n is open the best of a document's answers.
     """
 
-    name: ClassVar[str] = "drop"
-    display: ClassVar[str] = "drop"
     has_scorer: ClassVar[bool] = False
-    source: ClassVar[str] = (
-        "Dua et al. 2019 (DROP, arXiv 1903.00161), drop_eval; mean over documents"
-    )
     n: int | None = None
 
     def __post_init__(self) -> None:

@@ -5,12 +5,12 @@ or as suffix.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from evalrun.errors import Fault, visible
-from evalrun.metrics.base import SCORERS, Scorer
+from evalrun.metrics.base import Scorer
+from evalrun.metrics.register import scorer
 from evalrun.text import normalizers
 from evalrun.text.letters import MAX_LETTERS, extract_letter
 from evalrun.types import Doc, State, Verdict
@@ -107,100 +107,79 @@ class HelmScorer(FormScorer):
         return Form(normalizers.helm(text), text)
 
 
-@SCORERS.named("perfect_exact_match")
-@dataclass(frozen=True, slots=True)
+@scorer("perfect_exact_match")
 class PerfectExactMatchScorer(FormScorer):
     """The text equals a gold, character by character. Range {0, 1}."""
-
-    name: ClassVar[str] = "perfect_exact_match"
 
     def form(self, text: str) -> Form:
         return Form(text)
 
 
-@SCORERS.named("quasi_exact_match")
-@dataclass(frozen=True, slots=True)
+@scorer("quasi_exact_match")
 class QuasiExactMatchScorer(HelmScorer):
     """Equal after the normaliser `helm`: no case, punctuation or articles, numbers by value.
 
     Range {0, 1}.
     """
 
-    name: ClassVar[str] = "quasi_exact_match"
 
-
-@SCORERS.named("prefix_exact_match")
-@dataclass(frozen=True, slots=True)
+@scorer("prefix_exact_match")
 class PrefixExactMatchScorer(StrippedScorer):
     """The stripped text begins with a stripped gold, by characters: Yesterday begins with Yes.
 
     Range {0, 1}.
     """
 
-    name: ClassVar[str] = "prefix_exact_match"
-
     @property
     def side(self) -> str:
         return "prefix"
 
 
-@SCORERS.named("prefix_quasi_exact_match")
-@dataclass(frozen=True, slots=True)
+@scorer("prefix_quasi_exact_match")
 class PrefixQuasiExactMatchScorer(HelmScorer):
     """After the normaliser `helm` the text begins with a gold, by characters. Range {0, 1}."""
 
-    name: ClassVar[str] = "prefix_quasi_exact_match"
-
     @property
     def side(self) -> str:
         return "prefix"
 
 
-@SCORERS.named("suffix_exact_match")
-@dataclass(frozen=True, slots=True)
+@scorer("suffix_exact_match")
 class SuffixExactMatchScorer(StrippedScorer):
     """The stripped text ends with a stripped gold, by characters. Range {0, 1}."""
-
-    name: ClassVar[str] = "suffix_exact_match"
 
     @property
     def side(self) -> str:
         return "suffix"
 
 
-@SCORERS.named("quasi_exact_match_triviaqa")
-@dataclass(frozen=True, slots=True)
+@scorer("quasi_exact_match_triviaqa")
 class QuasiExactMatchTriviaqaScorer(FormScorer):
     """Equal after stripping and the normaliser `triviaqa`, on both sides. Range {0, 1}."""
 
-    name: ClassVar[str] = "quasi_exact_match_triviaqa"
     rule: ClassVar[str] = "triviaqa"
 
     def form(self, text: str) -> Form:
         return Form(normalizers.triviaqa(text.strip()))
 
 
-@SCORERS.named("quasi_exact_match_math")
-@dataclass(frozen=True, slots=True)
+@scorer("quasi_exact_match_math")
 class QuasiExactMatchMathScorer(FormScorer):
     """Equal after stripping and the normaliser `math`, on both sides. Range {0, 1}."""
 
-    name: ClassVar[str] = "quasi_exact_match_math"
     rule: ClassVar[str] = "math"
 
     def form(self, text: str) -> Form:
         return Form(normalizers.math(text.strip()))
 
 
-@SCORERS.named("quasi_exact_match_gsm8k")
-@dataclass(frozen=True, slots=True)
+@scorer("quasi_exact_match_gsm8k")
 class QuasiExactMatchGsm8kScorer(FormScorer):
     """The number after `#### ` equals a gold's, as text.
 
     Range {0, 1}; a text without one is 0 and unparsed.
     """
 
-    name: ClassVar[str] = "quasi_exact_match_gsm8k"
     rule: ClassVar[str] = "gsm8k"
 
     def form(self, text: str) -> Form:
@@ -208,14 +187,12 @@ class QuasiExactMatchGsm8kScorer(FormScorer):
         return Form(found, is_read=found != normalizers.INVALID)
 
 
-@SCORERS.named("exact_match_indicator")
-@dataclass(frozen=True, slots=True)
+@scorer("exact_match_indicator")
 class ExactMatchIndicatorScorer(FormScorer):
     """What follows the last `indicator`, stripped, equals that of a gold; the whole where it is
     absent. Range {0, 1}.
     """
 
-    name: ClassVar[str] = "exact_match_indicator"
     rule: ClassVar[str] = "indicator"
     indicator: str = " "
 
@@ -230,8 +207,7 @@ class ExactMatchIndicatorScorer(FormScorer):
         return Form(text.rpartition(self.indicator)[2].strip())
 
 
-@SCORERS.named("text_match")
-@dataclass(frozen=True, slots=True)
+@scorer("text_match")
 class TextMatchScorer(FormScorer):
     """A gold in full, as prefix or as suffix, after `strip` (white space at the ends) and a
     normaliser. Range {0, 1}.
@@ -241,7 +217,6 @@ class TextMatchScorer(FormScorer):
         normalize: a normaliser's name. An answer that the normaliser cannot read is unparsed.
     """
 
-    name: ClassVar[str] = "text_match"
     strip: bool = True
     normalize: str | None = None
     how: str = "full"
@@ -295,8 +270,7 @@ def set_text_match(metric: Any) -> None:
     object.__setattr__(metric, "scorer", spec)
 
 
-@SCORERS.named("letter")
-@dataclass(frozen=True, slots=True)
+@scorer("letter")
 class LetterScorer(Scorer):
     """The option letter that the text states is that of a gold.
 
@@ -305,8 +279,6 @@ class LetterScorer(Scorer):
     A gold is an index into the choices, a letter, or the text of a choice. There are as many
     letters as choices; without choices all 26. Rules: evalrun.text.letters.extract_letter.
     """
-
-    name: ClassVar[str] = "letter"
 
     def check_doc(self, doc: Doc) -> str | None:
         reason = Scorer.check_doc(self, doc)

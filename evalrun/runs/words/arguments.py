@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from evalrun import grammar
 from evalrun.config.keys import PEERS, KeyKind, kind, unknown_key
 from evalrun.errors import Fault, nearest, unknown, visible
+from evalrun.metrics import foreign
 from evalrun.runs.words.choices import ambiguous, metric_overrides, subsets_of, task_overrides
 from evalrun.runs.words.flags import SHOWN, ReadFlag, read_flag
 
@@ -91,6 +92,7 @@ def read(argv: Sequence[str], commands: Sequence[str] = ()) -> Arguments:
         else:
             raise _stray(word, commands)
     load_own_metrics(raw)
+    _load_offered_metrics(raw)
     for override in _last_wins(raw):
         if override.startswith("task=") and not arguments.is_sweep:
             arguments.subsets = subsets_of(override.removeprefix("task="))
@@ -110,6 +112,16 @@ def load_own_metrics(raw: list[str]) -> None:
 
             for name in grammar.elements(value, key)[0]:
                 own_metrics.load(grammar.unquote(name), key)
+
+
+def _load_offered_metrics(raw: list[str]) -> None:
+    """Import the metrics of installed packages that the command line names."""
+    for override in raw:
+        key, _, value = override.partition("=")
+        if key == "metric":
+            for choice in grammar.split(value):
+                for name in grammar.elements(choice, key)[0]:
+                    foreign.register_entry_point(name.partition(":")[0].strip())
 
 
 def _last_wins(raw: list[str]) -> list[str]:
@@ -182,7 +194,7 @@ def _quoted(value: str, what: KeyKind) -> str:
 def _checked(key: str, value: str) -> KeyKind | None:
     """What the key holds; None for a choice of a file.
 
-    Fault where there is no such key, or it is not for here.
+    Fault for a key that does not exist, or that the command line may not set.
     """
     if key in GROUPS:
         return None

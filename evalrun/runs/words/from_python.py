@@ -10,12 +10,14 @@ from typing import Any
 
 from evalrun.errors import Fault, visible
 from evalrun.grammar import quoted
+from evalrun.planning.secrets import refuse_in_overrides
 from evalrun.runs.words.arguments import GROUPS, Arguments, read
 from evalrun.runs.words.flags import SHOWN
 
 ALLOWED = "str, int, float, bool, None, a path, or a list or dict of them"
 _DICT_KEY = re.compile(r"[A-Za-z_][\w ./-]*(?<! )")
-_NOT_TEXT = ("null", "true", "false", "nan", "inf")  # as a key Hydra would not read them as text
+_BARE = re.compile(r"[A-Za-z_][\w./-]*")
+_NOT_TEXT = ("null", "true", "false", "nan", "inf")  # bare words that Hydra does not read as text
 
 
 def arguments_of(words: Sequence[str], settings: Mapping[str, Any], caller: str) -> Arguments:
@@ -27,7 +29,9 @@ def arguments_of(words: Sequence[str], settings: Mapping[str, Any], caller: str)
         settings: key -> value; keys as on the command line, `config_dir` for its flag.
         caller: the function, for errors.
     """
-    arguments = read(words_of(words, settings))
+    typed = words_of(words, settings)
+    refuse_in_overrides(typed)
+    arguments = read(typed)
     if arguments.is_sweep:
         raise Fault(
             f"{caller} makes one run, and -m many. Call it once for each model and task; a sweep "
@@ -69,13 +73,14 @@ def _name(value: Any, key: str) -> str:
 
 
 def _value(value: Any, key: str) -> str:
-    """A value in Hydra's grammar: text is quoted, so that it stays text."""
+    """A value in Hydra's grammar. Text is quoted where it would not stay text."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return quoted(value)
+        is_bare = _BARE.fullmatch(value) and value.casefold() not in _NOT_TEXT
+        return str(value) if is_bare else quoted(value)
     if isinstance(value, os.PathLike):
         return quoted(os.fspath(value))
     if isinstance(value, numbers.Integral):

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from evalrun.metrics import naming, signatures
 from evalrun.metrics.base import Matrix, Metric, Output, Statistic
 from evalrun.stages.scoring.error_bars import OutputError, error_of
-from evalrun.stats.clustered import FEW, cluster_codes
+from evalrun.stats.bounded_mean import ASSURED
+from evalrun.stats.clustered import cluster_codes
 from evalrun.types import Answer, Doc, Estimate, Lost, MetricPlan, Samples, State, Status, Verdict
 from evalrun.version import __version__
 
@@ -196,7 +197,7 @@ def _estimate(
     shared: Mapping[str, Any],
     docs: int | None,
 ) -> Estimate:
-    # The rule of the error, not what the data made of it (Wilson, t): a run that grows keeps its
+    # The rule of the error, not how it was found (clustered or not): a run that grows keeps its
     # signatures.
     signature = signatures.signature(
         item.metric,
@@ -247,8 +248,9 @@ def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
     for n_clusters in sorted(
         {int(item.codes.max()) + 1 for item in scored if item.codes is not None}
     ):
-        few = f", fewer than {FEW}, so they are uncertain themselves" if n_clusters < FEW else ""
-        lines.append(f"the errors are over {n_clusters} clusters of documents{few}")
+        few = f"; interval not assured: {n_clusters} clusters, fewer than {ASSURED}"
+        line = f"the errors are over {n_clusters} clusters of documents"
+        lines.append(line + few if n_clusters < ASSURED else line)
     if rerun_open:
         lines.append(
             f"rerun error of {', '.join(rerun_open)}: not estimable; it needs n >= 2k samples "

@@ -23,7 +23,7 @@ Metadata: TypeAlias = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Table:
+class ArrowTable:
     """What a file of one kind must look like.
 
     Attributes:
@@ -110,10 +110,16 @@ class Table:
         return batch
 
     def batch(self, columns: Sequence[Sequence[Any]]) -> Batch:
-        """Lists of values, in the order of the schema, as one batch."""
+        """Lists of values, in the order of the schema, as one batch.
+
+        TypeError where a value is not of its column's type, or a cell is empty that may not be.
+        """
         arrays = [
             column(values, field.type) for values, field in zip(columns, self.schema, strict=True)
         ]
+        for field, array in zip(self.schema, arrays, strict=True):
+            if not field.nullable and array.null_count:
+                raise TypeError(f"column {field.name!r} got None")
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -131,7 +137,7 @@ def write_file(path: Path, schema: pa.Schema, batches: Iterable[Batch]) -> None:
             writer.write_batch(batch)
 
 
-def read_file(path: Path, table: Table) -> tuple[list[Batch], Metadata]:
+def read_file(path: Path, table: ArrowTable) -> tuple[list[Batch], Metadata]:
     """All batches, mapped not copied, and the metadata.
 
     FileNotFoundError if it is not there; Fault if not sound.
@@ -150,7 +156,7 @@ def read_file(path: Path, table: Table) -> tuple[list[Batch], Metadata]:
         raise unsound(path, table, cause) from cause
 
 
-def count_rows(path: Path, table: Table) -> int:
+def count_rows(path: Path, table: ArrowTable) -> int:
     """Rows of a file, from its footer and the headers of its batches.
 
     Raises as `read_file` does.
@@ -167,7 +173,7 @@ def count_rows(path: Path, table: Table) -> int:
         raise unsound(path, table, cause) from cause
 
 
-def unsound(path: Path, table: Table, cause: BaseException) -> Fault:
+def unsound(path: Path, table: ArrowTable, cause: BaseException) -> Fault:
     """The Fault for a file that is not what it should be. The file is left as it is."""
     return Fault(
         f"{path} is not a sound {table.name} file: {visible(str(cause))}. It was left as it is."

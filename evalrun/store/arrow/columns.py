@@ -53,33 +53,38 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _data(values: Sequence[Any], kind: pa.DataType) -> list[pa.Buffer]:
-    types = set(map(type, values))
     if kind == TEXT:
-        if types == {str} and (joined := "".join(values)).isascii():  # the usual case, in one go
-            return [_offsets(values), pa.py_buffer(joined.encode("ascii"))]
-        encoded = [b"" if value is None else _utf8(value) for value in values]
-        return [_offsets(encoded), pa.py_buffer(b"".join(encoded))]
+        return _texts(values)
     if kind in _WIDTHS:
-        whole = (
-            values
-            if types == {int}
-            else [0 if value is None else _whole(value) for value in values]
-        )
-        numbers = np.array(whole, dtype=np.int64)
-        narrow = numbers.astype(_WIDTHS[kind])
-        if not np.array_equal(narrow, numbers):
-            raise OverflowError(f"a number does not fit {kind}")
-        return [pa.py_buffer(narrow)]
+        return [_whole_numbers(values, kind)]
     if kind == FLOAT:
-        real = (
-            values
-            if types == {float}
-            else [0.0 if value is None else _real(value) for value in values]
-        )
+        is_plain = set(map(type, values)) == {float}
+        real = values if is_plain else [0.0 if v is None else _real(v) for v in values]
         return [pa.py_buffer(np.array(real, dtype=np.float64))]
     if kind == BOOL:
         return [pa.py_buffer(np.packbits([bool(value) for value in values], bitorder="little"))]
     raise TypeError(f"no column of type {kind}")
+
+
+def _texts(values: Sequence[Any]) -> list[pa.Buffer]:
+    """Offsets and bytes. ASCII texts without gaps, the usual case, are encoded in one go."""
+    if set(map(type, values)) == {str} and (joined := "".join(values)).isascii():
+        return [_offsets(values), pa.py_buffer(joined.encode("ascii"))]
+    encoded = [b"" if value is None else _utf8(value) for value in values]
+    return [_offsets(encoded), pa.py_buffer(b"".join(encoded))]
+
+
+def _whole_numbers(values: Sequence[Any], kind: pa.DataType) -> pa.Buffer:
+    is_plain = set(map(type, values)) == {int}
+    whole = values if is_plain else [0 if v is None else operator.index(v) for v in values]
+    try:
+        numbers = np.array(whole, dtype=np.int64)
+    except OverflowError:
+        raise OverflowError(f"a number does not fit {kind}") from None
+    narrow = numbers.astype(_WIDTHS[kind])
+    if not np.array_equal(narrow, numbers):  # NumPy wraps in silence
+        raise OverflowError(f"a number does not fit {kind}")
+    return pa.py_buffer(narrow)
 
 
 def _offsets(items: Sequence[Any]) -> pa.Buffer:
@@ -92,13 +97,6 @@ def _utf8(value: Any) -> bytes:
     if not isinstance(value, str):
         raise TypeError(f"a text column got {type(value).__name__} {value!r}")
     return value.encode("utf-8", "backslashreplace")
-
-
-def _whole(value: Any) -> int:
-    number = operator.index(value)
-    if not -(2**63) <= number < 2**63:
-        raise OverflowError(f"{number} does not fit 64 bits")
-    return number
 
 
 def _real(value: Any) -> float:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from evalrun.store.arrow.arrowfile import lists
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.cell.predictions import load_cell
-from evalrun.store.cell.reply_rows import keys, winners
 
 _COLUMNS = ("status", "logprob", "n_tokens", "is_greedy", "extra")
 
@@ -32,11 +31,10 @@ def read_likelihoods(files: CellFiles, kind: str) -> dict[str, dict[int, Likelih
 
     Empty where the cell has no file. Fault: a file is not sound.
     """
-    batches = load_cell(files)
-    columns = [lists(batches, name) for name in _COLUMNS]
-    chosen, _ = winners(keys(batches), columns[0])
+    loaded = load_cell(files)
+    columns = [lists(loaded.batches, name) for name in _COLUMNS]
     found: dict[str, dict[int, LikelihoodRow]] = {}
-    for (doc_id, row_kind, index, turn), place in chosen.items():
+    for (doc_id, row_kind, index, turn), place in loaded.chosen.items():
         if row_kind == kind and turn == 0:
             found.setdefault(doc_id, {})[index] = LikelihoodRow(
                 *(column[place] for column in columns)

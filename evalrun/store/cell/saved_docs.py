@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from evalrun.errors import Fault, visible
 from evalrun.store.arrow import arrowfile
-from evalrun.store.arrow.arrowfile import Table, lists
+from evalrun.store.arrow.arrowfile import ArrowTable, lists
 from evalrun.store.arrow.columns import INT, TEXT
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.strict_json import from_json, to_json
@@ -22,7 +22,7 @@ from evalrun.types import Doc
 _TEXTS = pa.large_list(TEXT)
 _CHOICE = pa.struct([("text", TEXT), ("characters", INT), ("bytes", INT), ("tokens", INT)])
 
-DOCS = Table(
+DOCS = ArrowTable(
     "docs",
     1,
     pa.schema(

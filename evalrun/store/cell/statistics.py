@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from evalrun.errors import Fault
 from evalrun.store.arrow import arrowfile
-from evalrun.store.arrow.arrowfile import Table, lists
+from evalrun.store.arrow.arrowfile import ArrowTable, lists
 from evalrun.store.arrow.columns import FLOAT, INT, TEXT, column, stored_text
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.disk import alone_in
@@ -19,14 +19,14 @@ from evalrun.store.disk import alone_in
 DOC_ID = "doc_id"
 
 
-class _Statistics(Table):
+class _Statistics(ArrowTable):
     """A table of any columns beside doc_id."""
 
     def check(self, schema: pa.Schema, path: Any) -> dict[str, str]:
-        """As Table.check, for the columns that the file has."""
+        """As ArrowTable.check, for the columns that the file has."""
         if DOC_ID not in schema.names or schema.field(DOC_ID).type != TEXT:
             raise Fault(f"{path} is no statistics file: there is no text column doc_id.")
-        return Table(self.name, self.version, schema.remove_metadata()).check(schema, path)
+        return ArrowTable(self.name, self.version, schema.remove_metadata()).check(schema, path)
 
     def check_batch(self, batch: Any) -> Any:
         """`batch` after `validate(full=True)`."""
@@ -66,7 +66,7 @@ def write_statistics(
         kinds = [
             pa.field(name, array.type, nullable=name != DOC_ID) for name, array in arrays.items()
         ]
-        table = Table("statistics", 1, pa.schema(kinds))
+        table = ArrowTable("statistics", 1, pa.schema(kinds))
         schema = table.with_metadata({**(metadata or {}), **files.names})
         arrowfile.write_file(
             path, schema, [pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from evalrun.store.arrow import arrowfile
-from evalrun.store.arrow.arrowfile import Table, lists
+from evalrun.store.arrow.arrowfile import ArrowTable, lists
 from evalrun.store.arrow.columns import FLOAT, INT, TEXT
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.disk import alone_in
@@ -17,7 +17,7 @@ from evalrun.types import State, Verdict
 ByScorer: TypeAlias = Mapping[str, Mapping[tuple[str, int], Verdict]]
 """Scorer signature -> (doc_id, index) -> verdict."""
 
-VERDICTS = Table(
+VERDICTS = ArrowTable(
     "verdicts",
     1,
     pa.schema(

@@ -1,25 +1,24 @@
-"""Shards: the Arrow IPC stream of one process start.
+"""Writing shards: the Arrow IPC stream of one process start.
 
-A cut one still reads up to its last whole batch.
+Nothing can be appended to a stream that was cut, so each start writes its own. A cut one still
+reads up to its last whole batch.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic
 
 import pyarrow as pa
 
-from evalrun.errors import EvalrunError, Fault, TaskFailure
-from evalrun.store.arrow.arrowfile import Batch, Metadata, unsound
-from evalrun.store.cell.reply_rows import PREDICTIONS, check_statuses, to_batch
+from evalrun.errors import EvalrunError, TaskFailure
+from evalrun.store.arrow.arrowfile import Batch, Metadata
 from evalrun.store.disk import cannot_write, fsync_folder
-from evalrun.types import Reply
+from evalrun.store.rows.schema import Row, RowSchema
 
 ROWS_PER_BATCH = 64
 FLUSH_AFTER_S = 1.0
@@ -27,8 +26,8 @@ END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _KEPT = "Rows flushed before are safe in the run's folder; --resume asks for the rest."
 
 
-class ShardWriter:
-    """Appends replies to one shard: 64 rows, or what there is after 1 s, become a batch, written
+class ShardWriter(Generic[Row]):
+    """Appends rows to one shard: 64 rows, or what there is after 1 s, become a batch, written
     and fsynced.
 
     append() may be called from any thread. It writes the 64th row's batch itself, so that a killed
@@ -37,12 +36,13 @@ class ShardWriter:
     overwritten or cut off, never read.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, rows: RowSchema[Row], metadata: Metadata) -> None:
         self.path = path
-        self._schema = schema
+        self._rows = rows
+        self._metadata = dict(metadata)
         self._fd = -1
         self._offset = 0
-        self._pending: list[Reply] = []
+        self._pending: list[Row] = []
         self._oldest_s = 0.0
         self._is_dirty = False  # written, not yet fsynced
         self._is_closing = False
@@ -50,13 +50,13 @@ class ShardWriter:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def describe(self, schema: pa.Schema) -> None:
-        """Another schema metadata for the file. It counts where no row has been written yet."""
+    def describe(self, metadata: Metadata) -> None:
+        """Other metadata for the file. It counts where no row has been written yet."""
         with self._changed:
             if self._fd < 0:
-                self._schema = schema
+                self._metadata = dict(metadata)
 
-    def append(self, reply: Reply) -> None:
+    def append(self, row: Row) -> None:
         """Take one row. TaskFailure if it, or an earlier write in the background, failed."""
         with self._changed:
             self._raise_error()
@@ -70,7 +70,7 @@ class ShardWriter:
             if not self._pending:
                 self._oldest_s = time.monotonic()
                 self._changed.notify_all()
-            self._pending.append(reply)
+            self._pending.append(row)
             if len(self._pending) >= ROWS_PER_BATCH:
                 self._changed.wait_for(lambda: not self._is_dirty)
                 self._raise_error()
@@ -130,8 +130,8 @@ class ShardWriter:
                 self.path, cause, f"{n} rows were not kept. {_KEPT}"
             )
 
-    def _write_rows(self, rows: list[Reply]) -> None:
-        batch, misfit = _batch_of(rows, self.path)
+    def _write_rows(self, rows: list[Row]) -> None:
+        batch, misfit = _batch_of(rows, self._rows, self.path)
         if batch is not None:
             if self._fd < 0:
                 self._open()
@@ -147,7 +147,7 @@ class ShardWriter:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         fsync_folder(self.path.parent)
-        header = self._schema.serialize()
+        header = self._rows.table.with_metadata(self._metadata).serialize()
         _write_at(self._fd, header, 0)
         self._offset = len(header)
 
@@ -181,27 +181,29 @@ class ShardWriter:
         self._changed.notify_all()
 
 
-def _batch_of(rows: Sequence[Reply], path: Path) -> tuple[Batch | None, EvalrunError | None]:
+def _batch_of(
+    rows: Sequence[Row], schema: RowSchema[Row], path: Path
+) -> tuple[Batch | None, EvalrunError | None]:
     """A batch of the rows that fit their columns, and the failure that names the first that does
     not.
     """
     try:
-        return to_batch(rows), None
+        return schema.to_batch(rows), None
     except (TypeError, OverflowError):
         pass
-    fitting: list[Reply] = []
+    fitting: list[Row] = []
     misfit: EvalrunError | None = None
     for row in rows:
         try:
-            to_batch([row])
+            schema.to_batch([row])
             fitting.append(row)
         except (TypeError, OverflowError) as cause:
             text = (
-                f"The row {row.key!r} cannot be stored in {path}: {cause}. The rows beside it are "
-                "kept."
+                f"The row {schema.key_of(row)!r} cannot be stored in {path}: {cause}. The rows "
+                "beside it are kept."
             )
             misfit = misfit or TaskFailure(text)
-    return (to_batch(fitting) if fitting else None), misfit
+    return (schema.to_batch(fitting) if fitting else None), misfit
 
 
 def _write_at(fd: int, data: bytes | pa.Buffer, offset: int) -> None:
@@ -210,99 +212,3 @@ def _write_at(fd: int, data: bytes | pa.Buffer, offset: int) -> None:
         n_written = os.pwrite(fd, view, offset)
         offset += n_written
         view = view[n_written:]
-
-
-@dataclass(frozen=True)
-class Shard:
-    """What a stream gave back.
-
-    Attributes:
-        is_cut: what was dropped is the start of a batch, or zeros; else it is damage.
-    """
-
-    path: Path
-    batches: list[Batch]
-    metadata: Metadata
-    dropped_bytes: int
-    is_cut: bool
-
-
-def read_shard(path: Path) -> Shard:
-    """All whole batches of a stream that may end anywhere. FileNotFoundError if it is not there.
-
-    Fault where its header is whole but foreign, of a newer format, or garbage.
-    """
-    size = path.stat().st_size
-    with open(path, "rb") as raw:
-        if _is_torn(raw.read(8), size):
-            return Shard(path, [], {}, size, is_cut=True)
-    batches: list[Batch] = []
-    good = 0
-    try:
-        source = pa.memory_map(str(path))
-        reader = pa.ipc.open_stream(source)
-        good = source.tell()
-    except (pa.ArrowException, OSError, ValueError) as cause:
-        if _is_rest_cut(path, 0):
-            return Shard(path, [], {}, size, is_cut=True)
-        raise unsound(path, PREDICTIONS, cause) from cause
-    metadata = PREDICTIONS.check(reader.schema, path)
-    try:
-        while True:
-            batches.append(check_statuses(PREDICTIONS.check_batch(reader.read_next_batch())))
-            good = source.tell()
-    except StopIteration:
-        good = max(good, min(source.tell(), size))
-    except (pa.ArrowException, OSError, ValueError):
-        pass
-    dropped = size - good
-    return Shard(path, batches, metadata, dropped, is_cut=dropped == 0 or _is_rest_cut(path, good))
-
-
-def _is_torn(prefix: bytes, size: int) -> bool:
-    """True where the file ends within the first message's frame, or is all zeros there."""
-    return size < 8 or prefix == b"\x00" * 8
-
-
-def _is_rest_cut(path: Path, start: int) -> bool:
-    """True where the bytes from `start` on are the beginning of a message that the file does not
-    hold whole.
-    """
-    with open(path, "rb") as raw:
-        raw.seek(start)
-        frame = raw.read(8)
-        size = path.stat().st_size - start
-        if _is_torn(frame, size):
-            return True
-        mark, n_header = struct.unpack("<Ii", frame)
-        if mark != 0xFFFFFFFF or n_header < 0:
-            return False
-        if size < 8 + n_header:
-            return True
-        try:
-            return bool(size < 8 + n_header + _body_bytes(raw.read(n_header)))
-        except struct.error:
-            return False
-
-
-def _body_bytes(header: bytes) -> int:
-    """bodyLength of an Arrow Message: field 3 of its flatbuffer (Arrow columnar format,
-    Message.fbs).
-    """
-    (root,) = struct.unpack_from("<I", header, 0)
-    (back,) = struct.unpack_from("<i", header, root)
-    (n_vtable,) = struct.unpack_from("<H", header, root - back)
-    if n_vtable < 12:
-        return 0
-    (place,) = struct.unpack_from("<H", header, root - back + 10)
-    if place == 0:
-        return 0
-    (length,) = struct.unpack_from("<q", header, root + place)
-    return int(length)
-
-
-def mismatch(path: Path, what: str, theirs: str, ours: str) -> Fault:
-    """The Fault for a file that belongs to something else."""
-    return Fault(
-        f"{path} was written for {what} {theirs!r}, not {ours!r}; rows of two are never mixed."
-    )
