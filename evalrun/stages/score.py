@@ -22,6 +22,7 @@ from evalrun.stages.scoring.estimates import Scored, estimates_of, remarks_of, s
 from evalrun.stages.scoring.sample_verdicts import Judged, judge
 from evalrun.stages.scoring.saved_answers import Saved
 from evalrun.store.cell import results, statistics, verdicts
+from evalrun.store.cell.failed_rows import first_failure
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.layout import Run
 from evalrun.types import Cell, Counts, Doc, Kind, MetricPlan, Plan, Record, Status
@@ -213,11 +214,18 @@ def _record(
                 item, cell.ask_id, saved.statuses[item.metric.reads], saved.is_prefix
             )
         ),
-        notes=(*saved.remarks, *_notes(plan, cell, scored)),
+        notes=(*saved.remarks, *_failure_note(files, saved), *_notes(plan, cell, scored)),
         consistency=consistency_of(
             scored, cell.ask_id, len(saved.docs) if saved.is_prefix else None
         ),
     )
+
+
+def _failure_note(files: CellFiles, saved: Saved) -> tuple[str, ...]:
+    """What the first failed request of a cell was told, where one failed."""
+    if not saved.n_failed or (first := first_failure(files)) is None:
+        return ()
+    return (f"{saved.n_failed} of {saved.n_rows} requests failed, the first of {first}",)
 
 
 def _is_lacking(item: Scored, rate: float) -> bool:

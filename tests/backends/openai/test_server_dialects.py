@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ from support.chat_servers import (
     rows_of,
     scripted,
 )
-from support.workspace import ROOT
+from support.running import rows_of as rows_in
+from support.workspace import ROOT, Evalrun, run_folders, values_of, write_bench
 
 from evalrun.backends.finish import ending
 from evalrun.backends.openai.http.refused_fields import RefusedFields
@@ -377,3 +379,48 @@ def test_routes_below_an_address_with_a_query() -> None:
     assert at(root, "models") == "https://h/openai/v1/models?api-version=preview"
     assert above_version(root) == "https://h/openai?api-version=preview"
     assert at("http://h/v1", "models") == "http://h/v1/models"
+
+
+# ---- why requests failed -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["all", "infer"])
+def test_the_first_reason_is_on_the_terminal_and_in_the_table(
+    evalrun: Evalrun, tmp_path: Path, mode: str
+) -> None:
+    made = write_bench(tmp_path, ["1"] * 4)
+    refusal = http(400, b'{"error": {"message": "top_k must be positive"}}')
+    with scripted(answering(refusal)) as url:
+        words = ["model=vllm_server", f"model.base_url={url}", "task=gsm8k"]
+        ran = evalrun("--mode", mode, *words, f"dataset.path={made.data}")
+    assert ran.code == 3
+    reason = "HTTP 400, http: top_k must be positive"
+    assert "gsm8k: the first failed request: document " in ran.err
+    assert ran.err.count(reason) == 1
+    if mode == "all":
+        assert "4 of 4 requests failed, the first of document " in ran.out
+        assert reason in ran.out
+
+
+def test_answers_that_were_broken_off_are_asked_again_by_resume(
+    evalrun: Evalrun, tmp_path: Path
+) -> None:
+    made = write_bench(tmp_path, ["1"] * 3)
+    is_ill = True
+
+    def handle(body: dict[str, Any]) -> bytes:
+        last = said(None, "insufficient_system_resource" if is_ill else "stop")
+        return SSE_HEAD + event(said("The answer is 10.")) + event(last) + DONE
+
+    with scripted(talking(handle)) as url:
+        words = ["model=vllm_server", f"model.base_url={url}", "model.retries=0", "task=gsm8k"]
+        words += [f"dataset.path={made.data}", "model.concurrency=1"]
+        first = evalrun(*words)
+        is_ill = False
+        again = evalrun("--resume", *words)
+    assert first.code == 3
+    assert "finish_reason 'insufficient_system_resource'" in first.err + first.out
+    assert again.code == 0, again.err
+    (run,) = run_folders(tmp_path)
+    assert values_of(run)["accuracy"] == pytest.approx(1 / 3)
+    assert {row.status for row in rows_in(run, "vllm_server")} == {"ok"}
