@@ -16,7 +16,7 @@ from evalrun.planning import own_metrics
 from evalrun.stages.direct import Scores, score_rows
 from evalrun.stages.summary import SummarySettings, print_table
 from evalrun.store.disk import write_text_atomic
-from evalrun.store.strict_json import to_json
+from evalrun.strict_json import to_json
 from evalrun.tasks.rows import load_rows
 from evalrun.tasks.sources.local_files import is_file
 from evalrun.types import DatasetPlan, Record

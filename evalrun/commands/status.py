@@ -15,7 +15,7 @@ from typing import Any
 from evalrun.commands.parser import RunParser
 from evalrun.errors import visible
 from evalrun.runs.inspect import Seen, every, named
-from evalrun.store.state import State
+from evalrun.store.state import RunState
 
 LONGEST_CELL = 255  # as long as the name of a folder may be
 LONGEST_PROBLEM = 1000
@@ -123,7 +123,7 @@ def _details(run: Seen) -> str:
     return "\n".join(f"{name:<9}  {_indented(text)}" for name, text in lines.items() if text)
 
 
-def _rows_now(state: State | None) -> str:
+def _rows_now(state: RunState | None) -> str:
     is_asking = state is not None and state.task and not state.phase.is_end
     return _rows(state) + (f" (now {state.task})" if state is not None and is_asking else "")
 
@@ -132,7 +132,7 @@ def _model(name: str | None, backend: str | None) -> str:
     return f"{name or '-'}" + (f" ({backend})" if backend else "")
 
 
-def _of_process(state: State | None) -> dict[str, str | None]:
+def _of_process(state: RunState | None) -> dict[str, str | None]:
     """The lines about the process of a run and its server; none where its state is not known."""
     if state is None:
         return {}
@@ -153,7 +153,7 @@ def _indented(text: str) -> str:
     return visible(cut).replace("\n", "\n           ")
 
 
-def _rows(state: State | None) -> str:
+def _rows(state: RunState | None) -> str:
     if state is None or state.done is None:
         return "-"
     return f"{state.done}/{'?' if state.total is None else state.total}"
@@ -164,7 +164,7 @@ def _tasks(names: Sequence[str]) -> str:
     return (", ".join(names[:3]) + more) or "-"
 
 
-def _process(state: State) -> str | None:
+def _process(state: RunState) -> str | None:
     if state.pid is None:
         return None
     if state.is_elsewhere:
@@ -172,7 +172,7 @@ def _process(state: State) -> str | None:
     return f"pid {state.pid}" + ("" if state.is_alive else ", gone")
 
 
-def _server(state: State) -> str | None:
+def _server(state: RunState) -> str | None:
     alive = {"supervisor": state.is_supervisor_alive, "server": state.is_server_alive}
     pids = {"supervisor": state.supervisor_pid, "server": state.server_pid}
     parts = [

@@ -18,7 +18,7 @@ from evalrun.deploy import leftover
 from evalrun.errors import Fault, TaskFailure, visible
 from evalrun.runs.inspect import Seen, named, seen
 from evalrun.store import state
-from evalrun.store.state import Phase, State
+from evalrun.store.state import Phase, RunState
 
 WAIT_S = 60.0
 KILL_WAIT_S = 10.0
@@ -74,7 +74,7 @@ def _stop(run: Seen, output_dir: Path, wait_s: float, is_forced: bool) -> str:
     return _report(seen(run.run, output_dir), stored, left)
 
 
-def _end_process(run: Seen, stored: State, wait_s: float, is_forced: bool) -> None:
+def _end_process(run: Seen, stored: RunState, wait_s: float, is_forced: bool) -> None:
     """SIGTERM to the evalrun process, and SIGKILL after `wait_s` where that was asked for."""
     send(stored.pid, stored.pid_start, stored.boot_id, signal.SIGTERM)
     if _ended(lambda: stored.is_alive, wait_s):
@@ -95,7 +95,7 @@ def _end_process(run: Seen, stored: State, wait_s: float, is_forced: bool) -> No
     _settle(run, "killed by evalrun stop --kill")
 
 
-def _end_server(run: Seen, stored: State, wait_s: float) -> str:
+def _end_server(run: Seen, stored: RunState, wait_s: float) -> str:
     """End what a gone evalrun process left: supervisor and server.
 
     What was done, empty where nothing was left.
@@ -195,7 +195,7 @@ def _settle(run: Seen, reason: str) -> None:
             state.write(run.run, ended)
 
 
-def _nothing(run: Seen, stored: State, left: str) -> str:
+def _nothing(run: Seen, stored: RunState, left: str) -> str:
     if stored.phase.is_end:
         return f"{run.name} is {stored.phase}; there was nothing to stop.{left}"
     _settle(run, state.GONE)
@@ -205,7 +205,7 @@ def _nothing(run: Seen, stored: State, left: str) -> str:
     )
 
 
-def _report(after: Seen, before: State, left: str) -> str:
+def _report(after: Seen, before: RunState, left: str) -> str:
     now = after.current or before
     if now.phase is Phase.FINISHED:
         return f"{after.name} had just finished; nothing was cut short.{left}"
@@ -214,7 +214,7 @@ def _report(after: Seen, before: State, left: str) -> str:
     )
 
 
-def _way_on(run: Seen, now: State) -> str:
+def _way_on(run: Seen, now: RunState) -> str:
     rows = (
         f"{now.done} of {now.total} rows"
         if now.done is not None and now.total is not None

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalrun.errors import Fault, nearest, visible
+from evalrun.strict_json import frozen
 from evalrun.types import Answer, Choices, Doc, Kind, Roll, Samples, Verdict
 
 _NAMED = ("id", "cluster", "subset", "query")
@@ -141,7 +142,7 @@ def _doc(at: _Values, place: int) -> Doc:
         choices=at.texts("choices"),
         subset=at.name("subset"),
         cluster=at.name("cluster"),
-        extra=tuple((k, _frozen(v)) for k, v in extra.items()),
+        extra=tuple((k, frozen(v)) for k, v in extra.items()),
     )
 
 
@@ -257,12 +258,6 @@ class _Values:
 
     def _wrong(self, key: str, value: Any, form: str) -> Fault:
         return Fault(f"{self.where}: {key} must hold {form}; got {_shown(value)}.")
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(each) for each in value)
-    return value
 
 
 def _shown(value: Any) -> str:

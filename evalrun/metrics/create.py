@@ -10,6 +10,7 @@ from evalrun.errors import Fault, unknown, visible
 from evalrun.grammar import WrittenForm, read_call
 from evalrun.metrics.base import METRICS, SCORERS, Metric, Scorer
 from evalrun.metrics.text.exact import ExactMatchScorer
+from evalrun.strict_json import frozen
 from evalrun.text.extract import EXTRACTORS
 from evalrun.types import Kind, Pairs
 
@@ -25,7 +26,7 @@ def make_metric(key: str, params: Mapping[str, Any] | None = None, where: str = 
     """
     cls = METRICS.get(key, where)
     allowed = parameter_names(cls)
-    given = {name: _frozen(value) for name, value in (params or {}).items()}
+    given = {name: frozen(value) for name, value in (params or {}).items()}
     for name, value in fixed_parameters(cls).items():
         if given.pop(name, value) not in (value, None):
             raise Fault(
@@ -135,11 +136,7 @@ def scorer_named(spec: str, where: str = "") -> Scorer:
     for key in call.params:
         if key not in allowed:
             raise unknown(f"parameter of scorer {call.name!r}", key, allowed, where)
-    return cls(**{name: _frozen(value) for name, value in call.params.items()})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(each) for each in value) if isinstance(value, list | tuple) else value
+    return cls(**{name: frozen(value) for name, value in call.params.items()})
 
 
 def _at(where: str) -> str:

@@ -25,7 +25,8 @@ def parse_metric(text: str, where: str = "") -> tuple[str, dict[str, Any]]:
 
     Fault for an unknown name or a broken form.
 
-    A plain word without parameters that is no metric stays as it is: it may name a set of metrics.
+    A plain word without parameters that names no metric is returned unchanged: it may name a set
+    of metrics.
     """
     name, colon, rest = text.strip().partition(":")
     is_set = not colon and name not in METRICS and re.fullmatch(r"\w[\w-]*", name) is not None
@@ -34,6 +35,17 @@ def parse_metric(text: str, where: str = "") -> tuple[str, dict[str, Any]]:
     if colon and not rest.strip():
         raise form.broken()
     return key, dict(read_pairs(split(rest, "&") if colon else (), form))
+
+
+def numbered(key: str, place: int) -> str:
+    """The key of a configuration under which a metric is asked for again: `accuracy-2`."""
+    return key if place == 1 else f"{key}-{place}"
+
+
+def without_number(key: str) -> str:
+    """The metric behind a key of a configuration: `accuracy` of `accuracy-2`."""
+    match = re.fullmatch(r"(\w+)-[1-9][0-9]?", key)
+    return match[1] if match is not None else key
 
 
 def write_metric(key: str, params: Mapping[str, Any] | Pairs = ()) -> str:

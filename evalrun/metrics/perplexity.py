@@ -56,6 +56,14 @@ def bits_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return _finite(_nats_of_sums(sums) / math.log(2))
 
 
+def logprob_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """logprob / units of sums [..., (logprob, units)]; NaN where there is no unit.
+
+    Range (-inf, 0].
+    """
+    return _finite(0.0 - _nats_of_sums(sums))
+
+
 def _nats_of_sums(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     units = sums[..., 1]
     return np.divide(0.0 - sums[..., 0], units, out=np.full_like(units, np.nan), where=units > 0)
@@ -215,15 +223,16 @@ class PredictionPerplexity(PerUnit):
     "log_prob", source="Liang et al. 2022 (HELM, arXiv 2211.09110), logprob", reads=Kind.ROLLING
 )
 class LogProb(Metric):
-    """Log-probability of a text in nats, the mean over documents.
+    """Log-probability in nats: of a text, the mean over documents; or of a token of the corpus.
 
     Range (-inf, 0], higher is better.
 
     Attributes:
-        per: sample (summed over the text's tokens) or token (that, divided by the number of
-            tokens).
+        per: sample (sum logprob / documents) or token (sum logprob / sum tokens over the corpus, so
+            that each token counts alike; minus the logarithm of token_perplexity).
     """
 
+    version: ClassVar[int] = 2
     has_scorer: ClassVar[bool] = False
     per: str = "sample"
 
@@ -232,18 +241,34 @@ class LogProb(Metric):
 
     @property
     def columns(self) -> tuple[Column, ...]:
+        if self.per == "token":
+            return (Column("logprob", "float"), Column("units", "int"))
         return (Column("value", "float"),)
 
     def outputs(self) -> tuple[Output, ...]:
-        params = (("per", self.per),)
-        return (Output(self.display, ("value",), _value, params, unit="nats", is_bounded=False),)
+        names = tuple(column.name for column in self.columns)
+        is_pooled = self.per == "token"
+        return (
+            Output(
+                self.display,
+                names,
+                per_doc=None if is_pooled else _value,
+                params=(("per", self.per),),
+                unit="nats",
+                is_bounded=False,
+                of_sums=logprob_of_sums if is_pooled else None,
+            ),
+        )
+
+    def notes(self, matrix: Matrix) -> tuple[str, ...]:
+        """Why the number is NaN, where it is; of `per=token` alone."""
+        return nan_notes(self.display, matrix, False) if self.per == "token" else ()
 
     def score(self, doc: Doc, answer: Answer, verdicts: Sequence[Verdict]) -> tuple[Statistic, ...]:
         roll = rolled(doc, answer)
         if self.per == "sample":
             return (known(roll.logprob),)
-        n_tokens = tokens_of(doc, roll.n_tokens)
-        return (known(roll.logprob) / n_tokens if n_tokens else math.nan,)
+        return (known(roll.logprob), tokens_of(doc, roll.n_tokens))
 
 
 def _value(matrix: Matrix) -> NDArray[np.float64]:

@@ -2,69 +2,80 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import types
-import typing
-from typing import Any
+import math
+from datetime import datetime
 
-from evalrun.errors import Fault
-from evalrun.types import Plan
+from evalrun import strict_json
+from evalrun.config import Mode
+from evalrun.errors import Fault, visible
+from evalrun.json_types import structured
+from evalrun.strict_json import Misfit
+from evalrun.types import Cell, Kind, Plan
 
 FORMAT_VERSION = 1
 
 
 def to_json(plan: Plan) -> str:
     """The plan as strict, indented JSON. Tuples become lists."""
-    return json.dumps(_plain(plan), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return strict_json.to_json(plan, indent=1) + "\n"
 
 
 def from_json(text: str, where: str = "plan.json") -> Plan:
-    """The plan behind `to_json`. Fault where the text is no plan or of a newer format."""
+    """The plan behind `to_json`. Keys that only a later evalrun knows are passed over.
+
+    Fault, naming file and key, where the text is no plan, of another format, or damaged.
+    """
     try:
-        data = json.loads(text)
+        data = strict_json.from_object(text)
         version = data["format_version"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (Misfit, KeyError) as cause:
+        what = str(cause) if isinstance(cause, Misfit) else "format_version is missing"
         raise Fault(
-            f"{where} is not a run plan ({error}). Name a run folder that evalrun wrote."
-        ) from error
-    if version != FORMAT_VERSION:
+            f"{where} is not a run plan ({visible(what)}). Name a run folder that evalrun wrote."
+        ) from cause
+    if version != FORMAT_VERSION or isinstance(version, bool):
         raise Fault(
-            f"{where} has plan format {version}; this evalrun reads format {FORMAT_VERSION}. "
-            "Use the evalrun version that wrote it, or a newer one."
+            f"{where} has plan format {visible(repr(version))}; this evalrun reads format "
+            f"{FORMAT_VERSION}. Use the evalrun version that wrote it, or a newer one."
         )
     try:
-        return typing.cast(Plan, _typed(Plan, data))
-    except (KeyError, TypeError, ValueError) as error:
+        plan = structured(Plan, data, has_more=True)
+        _check(plan)
+        return plan
+    except Misfit as misfit:
         raise Fault(
-            f"{where} is damaged: {type(error).__name__} {error}. Restore the file or infer again."
-        ) from error
+            f"{where} is damaged: {visible(str(misfit))}. Restore the file or infer again."
+        ) from misfit
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
-    return value
+def _check(plan: Plan) -> None:
+    """Misfit where a value has the right type but no plan has it: nothing after this asks again."""
+    try:
+        datetime.fromisoformat(plan.created)
+    except ValueError:
+        raise Misfit(f"is {plan.created!r:.100}, which is no time", "created") from None
+    modes = [mode.value for mode in Mode]
+    if plan.mode not in modes:
+        raise Misfit(f"is {plan.mode!r:.100}; it must be one of {', '.join(modes)}", "mode")
+    if not (math.isfinite(plan.max_error_rate) and 0 <= plan.max_error_rate <= 1):
+        raise Misfit(f"is {plan.max_error_rate}; it must be from 0 to 1", "max_error_rate")
+    if not plan.cells:
+        raise Misfit("is empty; a plan has one cell at least", "cells")
+    for place, cell in enumerate(plan.cells):
+        try:
+            _check_cell(cell)
+        except Misfit as misfit:
+            raise misfit.inside(f"[{place}]").inside("cells") from None
 
 
-def _typed(hint: Any, value: Any) -> Any:
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        hints = typing.get_type_hints(hint)
-        known = {f.name for f in dataclasses.fields(hint)}
-        return hint(**{k: _typed(hints[k], v) for k, v in value.items() if k in known})
-    origin = typing.get_origin(hint)
-    if origin is tuple and isinstance(value, list):
-        args = typing.get_args(hint)
-        if len(args) == 2 and args[1] is Ellipsis:
-            return tuple(_typed(args[0], v) for v in value)
-        return tuple(_typed(a, v) for a, v in zip(args, value, strict=True))
-    if origin in (typing.Union, types.UnionType):
-        inner = [a for a in typing.get_args(hint) if a is not type(None)]
-        return None if value is None else _typed(inner[0], value)
-    return _frozen(value)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+def _check_cell(cell: Cell) -> None:
+    for name, n in (("n", cell.n), ("limit", cell.limit)):
+        if n is not None and n < 1:
+            raise Misfit(f"is {n}; it must be 1 or more", name)
+    for name, entries in (("metrics", cell.metrics), ("kinds", cell.kinds)):
+        if not entries:
+            raise Misfit("is empty; a cell has one at least", name)
+    known = [kind.value for kind in Kind]
+    for kind in cell.kinds:
+        if kind not in known:
+            raise Misfit(f"holds {kind!r:.100}; known are {', '.join(known)}", "kinds")

@@ -17,6 +17,7 @@ from evalrun.config import RunConfig
 from evalrun.errors import Fault, visible
 from evalrun.grammar import name_of_call
 from evalrun.metrics import METRICS, Metric, Scorer, foreign
+from evalrun.metrics.naming import without_number
 from evalrun.types import Plan
 
 KEY = "metric_files"
@@ -65,7 +66,7 @@ def load_all(config: RunConfig, typed: Sequence[str], folders: Mapping[str, Path
         names[:] = [load(_place(name, folder), where).path for name in names]
     for metrics in (config.metrics, *(task.metrics for task in config.tasks.values())):
         for name, params in metrics.items():
-            foreign.register_entry_point(name)
+            foreign.register_entry_point(without_number(name))
             scorer = params.get("scorer") if isinstance(params, Mapping) else None
             if isinstance(scorer, str):
                 foreign.register_entry_point(name_of_call(scorer))

@@ -12,6 +12,7 @@ from evalrun.backends.limits import check_limits, positive_int
 from evalrun.backends.reasoning import tags_of
 from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig
 from evalrun.errors import Fault, unknown
+from evalrun.metrics.naming import without_number
 from evalrun.planning import own_metrics, secrets
 from evalrun.planning.address import ask_id, asked_of, task_version
 from evalrun.planning.json_form import FORMAT_VERSION
@@ -61,14 +62,7 @@ def build(
     """
     secrets.refuse_in_config(config)
     check_limits(config.model)
-    nrs = config.num_return_sequences
-    if nrs is not None:
-        positive_int(nrs, "num_return_sequences")
-        if nrs > MOST_SAMPLES:
-            raise Fault(
-                f"num_return_sequences={nrs} is more than the {MOST_SAMPLES:,} samples per "
-                "document that a run can hold."
-            )
+    nrs = _samples_asked(config.num_return_sequences)
     limit = positive_or_none(config.limit, "limit")
     tasks = _layered(config)
     for name in config.task_params:
@@ -97,6 +91,18 @@ def build(
         deploy=_deploy_plan(config),
         versions=(("evalrun", __version__), ("python", platform.python_version())),
     )
+
+
+def _samples_asked(value: Any) -> int | None:
+    """num_return_sequences, checked."""
+    if value is None:
+        return None
+    if positive_int(value, "num_return_sequences") > MOST_SAMPLES:
+        raise Fault(
+            f"num_return_sequences={value} is more than the {MOST_SAMPLES:,} samples per document "
+            "that a run can hold."
+        )
+    return int(value)
 
 
 def _layered(config: RunConfig) -> dict[str, TaskConfig]:
@@ -209,7 +215,9 @@ def _metric_request(key: str, params: Any, typed: Sequence[str]) -> MetricReques
         if o.lstrip("+").startswith(prefix)
     ]
     return MetricRequest(
-        key, {str(k): _frozen(v) for k, v in params.items()}, tuple(dict.fromkeys(order))
+        without_number(key),
+        {str(k): _frozen(v) for k, v in params.items()},
+        tuple(dict.fromkeys(order)),
     )
 
 

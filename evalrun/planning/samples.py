@@ -8,7 +8,6 @@ The order for n and k: the metric's own parameter, the task string, num_return_s
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from evalrun import backends
 from evalrun.backends.limits import positive_int
 from evalrun.errors import Fault, unknown
+from evalrun.grammar import name_of_call
 from evalrun.metrics import METRICS, SCORERS, Metric, check_ready, make_metric, make_scorer
 from evalrun.metrics.create import parameter_defaults, parameter_names, parameters
 from evalrun.metrics.repeated import reads_one
@@ -78,7 +78,7 @@ def resolve(
     if is_own and _asks_for_samples(counts):
         wanted += _trio(wanted, counts, extract)
     _refuse_unknown_task_params(wanted, counts)
-    plans = tuple(_decide(request, counts, extract) for request in wanted)
+    plans = _distinct([_decide(request, counts, extract) for request in wanted])
     asked = counts.num_return_sequences
     for plan in plans:
         if asked is not None and plan.n > asked and not counts.is_stored:
@@ -90,13 +90,22 @@ def resolve(
     return plans
 
 
+def _distinct(plans: Sequence[MetricPlan]) -> tuple[MetricPlan, ...]:
+    """Each number once: `accuracy` and `accuracy:scorer=math` are one where math is the task's own
+    scorer.
+    """
+    found: dict[object, MetricPlan] = {}
+    for plan in plans:
+        params = tuple(pair for pair in plan.params if pair[0] != "scorer")
+        found.setdefault((plan.key, params, plan.scorer, plan.n), plan)
+    return tuple(found.values())
+
+
 def gives_verdicts(scorer: str | None) -> bool:
     """Whether a scorer, by its signature, says right or wrong of each sample; a graded one
     (rouge1) does not.
     """
-    return (
-        scorer is not None and not SCORERS.get(re.split(r"[.(]", scorer, maxsplit=1)[0]).is_graded
-    )
+    return scorer is not None and not SCORERS.get(name_of_call(scorer)).is_graded
 
 
 def _trio(

@@ -79,24 +79,29 @@ def _check_choices(arguments: Arguments) -> None:
         if value is None or (group == "suite" and value == "null"):
             continue
         known = {*places.names(group, arguments.config_dir)}
-        if group == "metric":
-            known |= set(METRICS)
-        choices = split(value) if arguments.is_sweep or group not in ("task", "metric") else [value]
-        names = [
-            n
-            for c in choices
-            for n in (elements(c, group)[0] if group in ("task", "metric") else [c])
-        ]
-        for name in names:
-            if name not in known and group == "metric" and name in METRICS.offered():
-                METRICS.key(name)  # says that the command must name it
-            if name not in known:
-                raise unknown(
-                    group,
-                    name,
-                    known - {"task"} if group == "metric" else known,
-                    f"{group}={value}",
-                )
+        for name in _named(group, value, arguments.is_sweep):
+            if group == "metric":
+                _check_metric(name, known, value)
+            elif name not in known:
+                raise unknown(group, name, known, f"{group}={value}")
+
+
+def _named(group: str, value: str, is_sweep: bool) -> list[str]:
+    """The names that a choice holds: tasks and metrics may be lists."""
+    if group not in ("task", "metric"):
+        return split(value)
+    choices = split(value) if is_sweep else [value]
+    return [name for choice in choices for name in elements(choice, group)[0]]
+
+
+def _check_metric(name: str, files: set[str], value: str) -> None:
+    """Fault for a name that is neither a metric nor a file with a set of them."""
+    known = files | set(METRICS)
+    if name in known:
+        return
+    if name in METRICS.offered():
+        METRICS.key(name)  # says that the command must name it
+    raise unknown("metric", name, known - {"task"}, f"metric={value}")
 
 
 def _check_subsets(arguments: Arguments) -> None:

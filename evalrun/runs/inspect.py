@@ -14,7 +14,7 @@ from evalrun.errors import Fault, nearest, visible
 from evalrun.store import lock, state
 from evalrun.store.disk import read_small
 from evalrun.store.layout import LONGEST_PLAN_BYTES, Run, run_folders, sweep_jobs
-from evalrun.store.state import Phase, State
+from evalrun.store.state import Phase, RunState
 
 LONGEST_NAME = 100
 
@@ -40,7 +40,7 @@ class Seen:
     name: str
     created_s: float
     plan: dict[str, Any]
-    state: State | None
+    state: RunState | None
     problem: str | None
 
     @property
@@ -64,7 +64,7 @@ class Seen:
         ]
 
     @cached_property
-    def current(self) -> State | None:
+    def current(self) -> RunState | None:
         """The state as it should be shown; derived from the plan and the rows where none can be
         read.
 
@@ -105,7 +105,7 @@ def seen(run: Run, output_dir: Path) -> Seen:
     return Seen(run, name, _created(run, plan, stored), plan, stored, " ".join(problems) or None)
 
 
-def _created(run: Run, plan: dict[str, Any], stored: State | None) -> float:
+def _created(run: Run, plan: dict[str, Any], stored: RunState | None) -> float:
     try:
         made = datetime.fromisoformat(plan["created"]).timestamp()
         if 0 <= made <= state.LATEST_S:
@@ -194,7 +194,7 @@ def one(name: str, output_dir: Path, asker: str) -> Seen:
     return runs[0]
 
 
-def _derived(run: Seen) -> State | None:
+def _derived(run: Seen) -> RunState | None:
     """The state of a run that keeps none (made by an older evalrun, or damaged), from its plan
     and its rows.
     """
@@ -210,7 +210,7 @@ def _derived(run: Seen) -> State | None:
             is_whole = is_whole and stored.is_complete(cell)
     except Fault:
         return None
-    known = State(Phase.FINISHED, done=done, total=total or None)
+    known = RunState(Phase.FINISHED, done=done, total=total or None)
     if is_whole:
         return known
     for cell in stored.plan.cells:

@@ -19,7 +19,8 @@ from evalrun.metrics import check_ready, foreign, make_metric, make_scorer, nami
 from evalrun.metrics.base import Matrix, Metric, Output, Scorer
 from evalrun.metrics.create import parameters
 from evalrun.planning import own_metrics
-from evalrun.stages.scoring.estimates import Scored, estimates_of, matrix_of, statistics_of
+from evalrun.stages.scoring import gold_inside
+from evalrun.stages.scoring.estimates import ScoredMetric, estimates_of, matrix_of, statistics_of
 from evalrun.stages.scoring.sample_verdicts import judge
 from evalrun.types import Answer, Estimate, MetricPlan, Samples, Status, Verdict
 
@@ -200,7 +201,7 @@ def _verdicts(
     return [next(found) if each.verdicts is None else each.verdicts for each in given], judged.notes
 
 
-def _scores(scored: Scored, notes: Sequence[str]) -> Scores:
+def _scores(scored: ScoredMetric, notes: Sequence[str]) -> Scores:
     statuses = [[Status.OK.value] * _count(answer) for answer in scored.answers]
     outputs = scored.metric.outputs()
     estimates = estimates_of(scored, None, statuses)
@@ -210,11 +211,11 @@ def _scores(scored: Scored, notes: Sequence[str]) -> Scores:
         estimates={output.name: e for output, e in zip(outputs, estimates, strict=True)},
         per_doc={output.name: _placed(scored, _values(output, matrix)) for output in outputs},
         ids=tuple(doc.id for doc in scored.docs),
-        notes=(*notes, *more),
+        notes=(*notes, *gold_inside.note_of([scored]), *more),
     )
 
 
-def _placed(scored: Scored, values: Sequence[float]) -> list[float | None]:
+def _placed(scored: ScoredMetric, values: Sequence[float]) -> list[float | None]:
     """One value per document of the corpus, None where it is not scored."""
     found = iter(values)
     return [None if row is None else next(found) for row in scored.rows]

@@ -192,7 +192,7 @@ def _ask_cell(job: _CellJob) -> CellOutcome:
             log.line(note)
             job.progress.note(f"{name}: {note}")
         # Before the engine is loaded: data that has changed must not cost its loading first.
-        settle_content(item, {"dataset": item.digest}, writer)
+        settle_content(job.files, item, {"dataset": item.digest}, writer)
         wanted = item.keys()
         missing = writer.missing(wanted)
         log.line(f"{len(wanted)} rows wanted, {len(missing)} to ask for")
@@ -232,7 +232,7 @@ def _ask_missing(job: _CellJob, missing: Sequence[Key], writer: RowWriter[Reply]
     try:
         backend = job.engines.warm(model)
         backend.start()
-        settle_content(item, {**backend.facts(), "dataset": item.digest}, writer)
+        settle_content(job.files, item, {**backend.facts(), "dataset": item.digest}, writer)
         store_docs(job.files, item, backend, writer)
         requests = requests_of(item, missing)
         n_wanted = len(item.keys())

@@ -9,13 +9,12 @@ A job makes a `Keeper` once the run is its own and uses it as a context manager:
         keeper.enter(Phase.FINISHED)                                # or FAILED, with the reason
 
 What leaves the block as an exception becomes terminated (a stop) or failed. A process that is
-killed writes nothing more: `State.shown` sees that it is gone. Whoever reads never waits, and never
-sees half a file.
+killed writes nothing more: `RunState.shown` sees that it is gone. Whoever reads never waits, and
+never sees half a file.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
@@ -23,16 +22,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from evalrun.errors import EvalrunError, Fault, Stopped, visible
+from evalrun.json_types import structured
 from evalrun.store import lock
 from evalrun.store.disk import read_small, write_text_atomic
 from evalrun.store.layout import Run
+from evalrun.strict_json import Misfit, from_object, to_json
 
 FORMAT_VERSION = 1
 INTERVAL_S = 1.0
@@ -59,7 +59,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RunState:
     """The content of state.json. Absent is None.
 
     Attributes:
@@ -111,7 +111,7 @@ class State:
         return is_alive(self.server_pid, self.server_start, self.boot_id)
 
     @property
-    def shown(self) -> State:
+    def shown(self) -> RunState:
         """As people should see it: a state that is no end, and whose process is gone, is
         terminated.
         """
@@ -127,13 +127,14 @@ def is_alive(pid: int | None, pid_start: str | None, boot_id: str | None) -> boo
     return pid is not None and lock.is_alive({"pid": pid, "started": pid_start, "boot_id": boot_id})
 
 
-def write(run: Run, state: State, is_durable: bool = True) -> None:
+def write(run: Run, state: RunState, is_durable: bool = True) -> None:
     """Replace state.json as one piece, old or new. TaskFailure on OSError.
 
     is_durable=False: without fsync and without an error, for counters (at most a second of them can
     be lost).
     """
-    text = json.dumps({"format_version": FORMAT_VERSION, **asdict(state)}, indent=1) + "\n"
+    content = {"format_version": FORMAT_VERSION, **asdict(state)}
+    text = to_json(content, indent=1, is_ascii=True) + "\n"
     if is_durable:
         write_text_atomic(run.state_file, text)
         return
@@ -146,47 +147,36 @@ def write(run: Run, state: State, is_durable: bool = True) -> None:
             beside.unlink(missing_ok=True)
 
 
-def read(run: Run) -> State | None:
+def read(run: Run) -> RunState | None:
     """The state as it was written; None where there is no state.json.
 
     Fault where it cannot be read.
     """
     path = run.state_file
     try:
-        loaded = json.loads(read_small(path, LONGEST_BYTES))
-        return _checked(loaded, path)
+        return _checked(from_object(read_small(path, LONGEST_BYTES)))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as cause:
+    except (OSError, ValueError) as cause:
         raise Fault(
             f"{path} cannot be read ({visible(str(cause))}). The run's rows are apart from it: "
-            "remove the file, and the state is told from the plan and the predictions."
+            "remove the file, and the state is derived from the plan and the predictions."
         ) from cause
 
 
-def _checked(loaded: Any, path: Path) -> State:
-    """A State of the right types. ValueError otherwise. Keys of later versions are passed over."""
-    if not isinstance(loaded, Mapping):
-        raise ValueError("it holds no JSON object")
+def _checked(loaded: Mapping[str, Any]) -> RunState:
+    """The state behind a JSON object. Misfit where it is none. Keys of later versions are passed
+    over.
+    """
     version = loaded.get("format_version")
     if version != FORMAT_VERSION:
-        raise ValueError(f"format_version {version!r}, and this evalrun reads {FORMAT_VERSION}")
-    allowed = {"str | None": (str,), "int | None": (int,), "float | None": (int, float)}
-    found: dict[str, Any] = {}
-    for field in fields(State)[1:]:
-        value = loaded.get(field.name)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, allowed[str(field.type)])
-        ):
-            raise ValueError(f"{field.name} is {value!r:.100}")
-        if (
-            field.name.endswith("_s")
-            and isinstance(value, int | float)
-            and not 0 <= value <= LATEST_S
-        ):
-            raise ValueError(f"{field.name} is {value!r:.100}, which is no time")
-        found[field.name] = value
-    return State(Phase(str(loaded.get("phase"))), **found)
+        raise Misfit(f"format_version {version!r:.100}, and this evalrun reads {FORMAT_VERSION}")
+    found = structured(RunState, loaded, has_more=True)
+    for name in ("started_s", "updated_s"):
+        value = getattr(found, name)
+        if value is not None and not 0 <= value <= LATEST_S:  # NaN is none of them
+            raise Misfit(f"is {value!r:.100}, which is no time", name)
+    return found
 
 
 class Keeper:
@@ -202,7 +192,7 @@ class Keeper:
         self.run = run
         _refuse_other_owner(run)
         owner = lock.identity(os.getpid())
-        self.state = State(
+        self.state = RunState(
             phase,
             pid=owner["pid"],
             pid_start=owner["started"],

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from evalrun.text.treebank_words import treebank_words
+
 _TO_SPACE = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
 # A full stop on a word, before more text: whether a sentence ends there decides if the word keeps
 # it. And stops at
@@ -69,15 +71,16 @@ def _porter() -> Any:
 
 def nltk_treebank_no_punkt(text: str) -> list[str]:
     """Words and punctuation of the text taken as one sentence: nltk.word_tokenize(text,
-    preserve_line=True).
+    preserve_line=True) of nltk 3.9.1, whichever version is installed.
 
     Needs no data. A full stop inside the text stays on its word.
     """
-    return list(_nltk_words().tokenize(text))
+    return treebank_words(text)
 
 
 def nltk_word_tokenize(text: str) -> list[str]:
-    """Words and punctuation, sentence by sentence: nltk.word_tokenize(text).
+    """Words and punctuation, sentence by sentence: nltk.word_tokenize(text) with the words of nltk
+    3.9.1; the sentences are those of the punkt_tab data on this machine.
 
     A text in which no sentence can end before its end needs no data. ValueError where punkt_tab is
     needed and missing.
@@ -140,13 +143,6 @@ def _chunk_tokens(chunk: str) -> tuple[str, ...]:
     if mark in ".,;:?!" and word.isalnum() and word.isascii() and word.lower() not in _TWO_WORDS:
         return (chunk,) if mark == "." else (word, mark)
     return tuple(_nltk_treebank().tokenize(f"x {chunk} x")[1:-1])
-
-
-@lru_cache(maxsize=1)
-def _nltk_words() -> Any:
-    from nltk.tokenize.destructive import NLTKWordTokenizer
-
-    return NLTKWordTokenizer()
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from support.workspace import Evalrun, run_folders, write_bench
 from evalrun.errors import Fault
 from evalrun.store import archive, lock, state
 from evalrun.store.layout import Run
-from evalrun.store.state import Phase, State
+from evalrun.store.state import Phase, RunState
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def small(tmp_path: Path) -> Run:
     run = Run(tmp_path / "outputs" / "r")
     (run.logs_dir / "infer").mkdir(parents=True)
     (run.logs_dir / "infer" / "t.out").write_text("one\ntwo\n")
-    state.write(run, State(Phase.FINISHED))
+    state.write(run, RunState(Phase.FINISHED))
     return run
 
 
@@ -133,7 +133,7 @@ def test_a_run_at_work_is_packed_only_as_it_stands(evalrun: Evalrun, small: Run)
     owner = lock.identity(os.getppid())
     state.write(
         small,
-        State(
+        RunState(
             Phase.TESTING, pid=owner["pid"], pid_start=owner["started"], boot_id=owner["boot_id"]
         ),
     )

@@ -138,7 +138,7 @@ def test_a_wrong_name_is_one_paragraph(
     (tmp_path / "notes").mkdir()
     if words != ("latest",):
         state.write(
-            Run(tmp_path / "outputs" / "20260101_000000"), state.State(state.Phase.FINISHED)
+            Run(tmp_path / "outputs" / "20260101_000000"), state.RunState(state.Phase.FINISHED)
         )
     ran = evalrun("status", *words)
     assert ran.code == 2
@@ -164,8 +164,8 @@ def test_damaged_files_are_told_and_hide_no_other_run(
     evalrun: Evalrun, tmp_path: Path, text: str, name: str
 ) -> None:
     good, bad = (Run(tmp_path / "outputs" / folder) for folder in ("good", "bad"))
-    state.write(good, state.State(state.Phase.FINISHED, done=1, total=1))
-    state.write(bad, state.State(state.Phase.FINISHED))
+    state.write(good, state.RunState(state.Phase.FINISHED, done=1, total=1))
+    state.write(bad, state.RunState(state.Phase.FINISHED))
     file = bad.plan_file if name == "plan.json" else bad.state_file
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
@@ -182,7 +182,7 @@ def test_damaged_files_are_told_and_hide_no_other_run(
 
 def test_foreign_text_is_shown_not_sent(evalrun: Evalrun, tmp_path: Path) -> None:
     run = Run(tmp_path / "outputs" / "r")
-    state.write(run, state.State(state.Phase.FAILED, reason="server said \x1b[2J"))
+    state.write(run, state.RunState(state.Phase.FAILED, reason="server said \x1b[2J"))
     assert "server said \\x1b[2J" in evalrun("status", "r").out
     assert "\x1b" not in evalrun("status", "r").out
 
@@ -200,7 +200,7 @@ def test_times_that_no_calendar_holds(
     evalrun: Evalrun, tmp_path: Path, name: str, moment: str
 ) -> None:
     run = Run(tmp_path / "outputs" / "r")
-    state.write(run, state.State(state.Phase.FINISHED, started_s=4.0))
+    state.write(run, state.RunState(state.Phase.FINISHED, started_s=4.0))
     if name == "state.json":
         run.state_file.write_text(run.state_file.read_text().replace("4.0", moment))
     else:
@@ -209,7 +209,8 @@ def test_times_that_no_calendar_holds(
     assert evalrun("status").code == 0
     ran = evalrun("status", "r")
     assert ran.code == 0
-    assert ("which is no time" if name == "state.json" else "finished") in ran.out
+    problem = "NaN is no JSON" if moment == "NaN" else "which is no time"
+    assert (problem if name == "state.json" else "finished") in ran.out
     os.utime(run.path, (0, 1e11))
     assert evalrun("status").code == 0
 
@@ -219,7 +220,7 @@ def test_names_of_others_keep_the_table_and_the_details_whole(
 ) -> None:
     """Line ends and tabs in a name forge no row, a name of any length no endless line."""
     run = Run(tmp_path / "outputs" / "a\nforged  finished")
-    state.write(run, state.State(state.Phase.FAILED, reason="one\nstate      finished"))
+    state.write(run, state.RunState(state.Phase.FAILED, reason="one\nstate      finished"))
     run.plan_file.parent.mkdir()
     run.plan_file.write_text(
         json.dumps({"model": {"name": "m" * 90_000}, "cells": [{"task": "t\n\x1b[2J" * 9000}]})
@@ -241,7 +242,7 @@ def test_a_pipe_or_a_device_in_place_of_a_file_is_damage(
 ) -> None:
     """Reading it would wait for ever, or never end."""
     run = Run(tmp_path / "outputs" / "r")
-    state.write(run, state.State(state.Phase.FINISHED))
+    state.write(run, state.RunState(state.Phase.FINISHED))
     run.plan_file.parent.mkdir()
     file = run.plan_file if name == "plan.json" else run.state_file
     file.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from support.workspace import Evalrun, run_folders, write_bench
 
 from evalrun.store import lock, state
 from evalrun.store.layout import Run
-from evalrun.store.state import GONE, Phase, State
+from evalrun.store.state import GONE, Phase, RunState
 
 STUBBORN = (
     "import signal, sys; signal.signal(15, signal.SIG_IGN); print('up', flush=True); "
@@ -54,7 +54,7 @@ def kept_by(folder: Path, pid: int, **more: Any) -> Run:
     """A run that this process keeps."""
     owner = lock.identity(pid)
     run = Run(folder / "outputs" / "r")
-    known = State(
+    known = RunState(
         Phase.TESTING,
         done=3,
         total=9,
@@ -67,7 +67,7 @@ def kept_by(folder: Path, pid: int, **more: Any) -> Run:
     return run
 
 
-def stored(run: Run) -> State:
+def stored(run: Run) -> RunState:
     found = state.read(run)
     assert found is not None
     return found

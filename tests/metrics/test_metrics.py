@@ -186,7 +186,7 @@ def test_documents_that_cannot_be_judged(
 def test_a_signature_gives_its_scorer_back(spec: str) -> None:
     scorer = scorer_named(spec)
     assert scorer_named(scorer.signature) == scorer
-    assert scorer.signature == scorer_named(spec).name + ".v1" + spec.removeprefix(scorer.name)
+    assert scorer.signature == f"{scorer.name}.v{scorer.version}{spec.removeprefix(scorer.name)}"
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_statistics_of_a_document(
         (["7", "8", "8", "7"], "8", 0.0),
         ([None, None, "8"], "8", 0.0),
         ([None, "8", None, "8"], "8", 0.0),
-        (["", "", "8"], "", 1.0),
+        (["", "", "8"], "", 0.0),
     ],
 )
 def test_majority(answers: list[str | None], right: str, expected: float) -> None:

@@ -23,6 +23,7 @@ from evalrun.types import Doc, Verdict
 NAMED_ELSEWHERE = {
     "exact_match": {"runs/resume.py"},  # an example in an error
     "rouge": {"text/tokenize.py", "metrics/generation/rouge.py"},  # a tokenizer of that name
+    "contains": {"stages/scoring/gold_inside.py"},  # named by a note, where it would fit
     "pass_at_k": {"planning/samples.py"},  # added where several answers are asked for
     "cons_at_k": {"planning/samples.py"},
     "avg_at_n": {"planning/samples.py", "stages/summary/advice.py"},

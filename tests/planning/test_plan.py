@@ -482,7 +482,7 @@ def test_json_round_trip(
         ("[]", "p.json is not a run plan"),
         ("{}", "p.json is not a run plan"),
         ('{"format_version": 99}', "p.json has plan format 99; this evalrun reads format 1."),
-        ('{"format_version": 1}', "p.json is damaged: TypeError"),
+        ('{"format_version": 1}', "p.json is damaged: created is missing"),
     ],
 )
 def test_what_is_no_plan(text: str, message: str) -> None:

@@ -171,7 +171,7 @@ def test_other_scorers_and_fewer_samples_are_counted_apart(
     assert found == {
         (4, "number.v1"): (1, 0, 1, 0),  # of the first scoring: nothing is removed
         (2, "number.v1"): (2, 0, 0, 0),
-        (2, "exact_match.v1(extract=number)"): (2, 0, 0, 0),
+        (2, "exact_match.v2(extract=number)"): (2, 0, 0, 0),
         (3, "number.v1"): (1, 1, 0, 0),
     }
     assert evalrun("--mode", "eval", "--reuse", "latest", metric).code == 0

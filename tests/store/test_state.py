@@ -19,7 +19,7 @@ from support.workspace import ROOT
 from evalrun.errors import Fault, Stopped, TaskFailure
 from evalrun.store import archive, lock, state
 from evalrun.store.layout import Run
-from evalrun.store.state import GONE, Keeper, Phase, State
+from evalrun.store.state import GONE, Keeper, Phase, RunState
 
 
 @pytest.fixture
@@ -27,15 +27,15 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def stored(run: Run) -> State:
+def stored(run: Run) -> RunState:
     found = state.read(run)
     assert found is not None
     return found
 
 
-def of_process(pid: int, phase: Phase = Phase.TESTING) -> State:
+def of_process(pid: int, phase: Phase = Phase.TESTING) -> RunState:
     owner = lock.identity(pid)
-    return State(
+    return RunState(
         phase, pid=pid, pid_start=owner["started"], boot_id=owner["boot_id"], host=owner["host"]
     )
 
@@ -74,7 +74,7 @@ def test_docs_tell_every_key_and_phase() -> None:
         for line in text.partition("| key of the state")[2].partition("\n\n")[0].splitlines()[2:]
     ]
     keys = [key for row in rows for key in re.findall(r"`(\w+)`", row[0])]
-    assert sorted(keys) == sorted(["format_version", *(field.name for field in fields(State))])
+    assert sorted(keys) == sorted(["format_version", *(field.name for field in fields(RunState))])
     (phases,) = [row[1] for row in rows if row[0] == "| `phase`"]
     assert re.findall(r"`(\w+)`", phases) == [str(p) for p in Phase]
     assert "`, `".join(archive.PARTS) in text
@@ -121,7 +121,10 @@ def test_another_machine_cannot_be_seen() -> None:
         ('{"format_version": 2, "phase": "testing"}', "this evalrun reads 1"),
         ('{"format_version": 1, "phase": "resting"}', "resting"),
         ('{"format_version": 1, "phase": "testing", "pid": "12"}', "pid is '12'"),
-        ('{"format_version": 1, "phase": "testing", "done": true}', "done is True"),
+        (
+            '{"format_version": 1, "phase": "testing", "done": true}',
+            "done is true",
+        ),
         ("\x00" * 40, "Expecting value"),
     ],
 )
@@ -138,7 +141,7 @@ def test_a_damaged_file_is_one_paragraph(run: Run, text: str, said: str) -> None
 
 def test_a_key_of_a_later_version_is_passed_over(run: Run) -> None:
     run.state_file.write_text('{"format_version": 1, "phase": "failed", "mood": "good"}')
-    assert state.read(run) == State(Phase.FAILED)
+    assert state.read(run) == RunState(Phase.FAILED)
 
 
 ENDS = [

@@ -23,7 +23,7 @@ from evalrun.store.cell.results import (
 )
 from evalrun.store.cell.statistics import read_statistics, write_statistics
 from evalrun.store.layout import Run
-from evalrun.store.strict_json import from_json, plain, to_json
+from evalrun.strict_json import from_json, plain, to_json
 from evalrun.types import Counts, Estimate, Record, State
 
 
@@ -112,7 +112,7 @@ def test_json_is_strict(tmp_path: Path) -> None:
         ('{"format_version": 1, "header": {}, "counts": {}, "estimates": [NaN]}', "NaN is no JSON"),
         (
             '{"format_version": 1, "header": {}, "counts": {}, "estimates": [{}]}',
-            "KeyError: 'metric'",
+            r"estimates\[0\]\.metric is missing",
         ),
         ("[" * 100_000, "cannot be read"),
     ],

@@ -18,9 +18,9 @@ from evalrun.errors import Fault, TaskFailure
 from evalrun.store.cell import predictions
 from evalrun.store.cell.files import RowFiles
 from evalrun.store.layout import Run
+from evalrun.store.rows.row_schema import KeyValues, RowSchema
 from evalrun.store.rows.row_writer import Recovery, RowWriter
-from evalrun.store.rows.schema import RowKey, RowSchema
-from evalrun.store.rows.stored import count, is_final, load, load_file
+from evalrun.store.rows.stored_rows import count, is_final, load, load_file
 from evalrun.types import Reply
 
 ASKED = {"ask_id": "a1b2c3"}
@@ -40,7 +40,7 @@ WRITE = """
 """
 
 
-def key_of(i: int) -> RowKey:
+def key_of(i: int) -> KeyValues:
     return (f"d{i // 4}", i // 2 % 2, "judge", i % 2, 0, 0)
 
 

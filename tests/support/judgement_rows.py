@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from evalrun.store.arrow.arrowfile import ArrowTable
 from evalrun.store.arrow.columns import INT, TEXT
-from evalrun.store.rows.schema import RowSchema
+from evalrun.store.rows.row_schema import RowSchema
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,7 @@ class Bleu1Scorer(SentenceBleuScorer):
         tokenizer: nltk_treebank_no_punkt, nltk_word_tokenize.
     """
 
+    version: ClassVar[int] = 2
     order: ClassVar[int] = 1
 
 
@@ -131,6 +132,7 @@ class Bleu4Scorer(SentenceBleuScorer):
     Range [0, 1]. Else as bleu_1.
     """
 
+    version: ClassVar[int] = 2
     order: ClassVar[int] = 4
 
 
@@ -141,6 +143,7 @@ class SentenceBleuMean(MeanOfVerdicts):
     """
 
     has_own_scorer: ClassVar[bool] = True
+    version: ClassVar[int] = 2
     source: ClassVar[str] = SOURCE
     n: int | None = None
     weights: str = "single_order"

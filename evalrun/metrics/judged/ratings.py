@@ -9,8 +9,8 @@ import math
 import re
 from collections.abc import Iterable
 
-_DOUBLE = re.compile(r"\[\[(\d+(?:\.\d+)?)\]\]")
-_SINGLE = re.compile(r"\[(\d+(?:\.\d+)?)\]")
+_DOUBLE = re.compile(r"\[\[(\d+\.?\d*)\]\]")
+_SINGLE = re.compile(r"\[(\d+\.?\d*)\]")
 _GRADE = re.compile(r"[ABC]")
 
 

@@ -108,15 +108,18 @@ def _parts(gold: Any, answer: Any) -> list[Pair]:
     from sympy import Interval, MatrixBase, Set, Tuple, Union
     from sympy.core.relational import Relational
 
-    if isinstance(gold, Relational) and isinstance(answer, Relational):
+    def are(kind: type) -> bool:
+        return isinstance(gold, kind) and isinstance(answer, kind)
+
+    if are(Relational):
         is_alike = gold.lhs == answer.lhs and gold.func is answer.func
         return [(gold.rhs, answer.rhs)] if is_alike else []
-    if isinstance(gold, MatrixBase) and isinstance(answer, MatrixBase):
+    if are(MatrixBase):
         is_alike = gold.shape == answer.shape
         return list(zip(gold.flat(), answer.flat(), strict=True)) if is_alike else []
-    if isinstance(gold, Interval) and isinstance(answer, Interval):
+    if are(Interval):
         return [(gold.start, answer.start), (gold.end, answer.end)]
-    if isinstance(gold, Union) and isinstance(answer, Union):
+    if are(Union):
         pairs = list(zip(_in_order(gold), _in_order(answer), strict=False))
         is_alike = len(gold.args) == len(answer.args) and len(pairs) == len(gold.args)
         return pairs if is_alike else []

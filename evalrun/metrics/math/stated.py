@@ -80,14 +80,7 @@ def read_text(text: str) -> tuple[Extraction, tuple[Any, ...]] | None:
     known = get_extraction_regexes((LatexExtractionConfig(), ExprExtractionConfig()))
     first: Extraction | None = None
     for priority, rule in _RULES:
-        hits = [
-            (match, kind)
-            for patterns, kind in known
-            for pattern, level in patterns
-            if level == priority
-            for match in pattern.finditer(text)
-        ]
-        for match, kind in sorted(hits, key=lambda hit: (-hit[0].end(), hit[0].start())):
+        for match, kind in _hits(text, known, priority):
             try:
                 value = extract_match(match, kind)[0]
             except UNREADABLE:
@@ -103,6 +96,18 @@ def read_text(text: str) -> tuple[Extraction, tuple[Any, ...]] | None:
     number = extract_number(text) if first is None else None
     first = first or (number and Extraction(text[slice(*number.span)], number.span, number.rule))
     return None if first is None else (first, ())
+
+
+def _hits(text: str, known: Any, priority: int) -> list[tuple[re.Match[str], Any]]:
+    """What the patterns of one priority match, the rightmost first."""
+    hits = [
+        (match, kind)
+        for patterns, kind in known
+        for pattern, level in patterns
+        if level == priority
+        for match in pattern.finditer(text)
+    ]
+    return sorted(hits, key=lambda hit: (-hit[0].end(), hit[0].start()))
 
 
 def _is_read(text: str) -> bool:

@@ -59,19 +59,23 @@ def described(text: str) -> tuple[Any, ...]:
 def _joined_relations(text: str) -> Iterator[Any]:
     from math_verify import parse
     from sympy import Intersection, Union
-    from sympy.core.relational import Relational
 
     joints = [next(filter(None, found)) for found in _OR.findall(text)]
     if not joints or len(joints) > MAX_JOINTS:
         return
     parts = [part for part in _OR.split(text) if part and part not in joints]
     read = [tuple(parse(f"${part.strip(' ,')}$", parsing_timeout=None)) for part in parts]
-    firsts = [each[0] for each in read if each and isinstance(each[0], Relational)]
-    if len(firsts) != len(parts) or len({kind in _ANDS for kind in joints}) != 1:
-        return
-    sets = [_solutions(each) for each in firsts]
-    if all(each is not None for each in sets):
+    sets = [_first_solutions(each) for each in read]
+    is_one_joint = len({kind in _ANDS for kind in joints}) == 1
+    if is_one_joint and None not in sets:
         yield (Intersection if joints[0] in _ANDS else Union)(*sets)
+
+
+def _first_solutions(read: tuple[Any, ...]) -> Any:
+    """The values that solve what a part was read as first; None where it is no relation."""
+    from sympy.core.relational import Relational
+
+    return _solutions(read[0]) if read and isinstance(read[0], Relational) else None
 
 
 def _solutions(relation: Any) -> Any:

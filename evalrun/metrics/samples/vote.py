@@ -20,10 +20,12 @@ class Vote(Metric):
     """The most frequent answer as the scorer read it wins, of equals the one seen first; its
     verdict is the value.
 
-    Samples without an answer vote as one group, which is wrong when it wins. A document with
-    several golds is refused: answers that differ as text would split the vote.
+    Samples without an answer, and answers of which nothing is left, vote as one group, which is
+    wrong when it wins. A document with several golds is refused: answers that differ as text would
+    split the vote.
     """
 
+    version: ClassVar[int] = 2
     n: int | None
 
     @property
@@ -51,7 +53,7 @@ class Vote(Metric):
             votes[each] = votes.get(each, 0) + 1
         # the first of equals: dicts keep the order of arrival
         winner = max(votes, key=votes.__getitem__)
-        return (values[answers.index(winner)],)
+        return (0.0 if winner is None else values[answers.index(winner)],)
 
 
 @metric(
@@ -130,9 +132,9 @@ def _value(matrix: Matrix) -> NDArray[np.float64]:
 
 
 def _ballots(verdicts: Sequence[Verdict]) -> list[str | None]:
-    """The answers that vote.
+    """The answers that vote; None of a sample that gives no answer.
 
     One that is right though its text is not known (a bound) votes with the right text.
     """
-    right = next((v.extracted for v in verdicts if v.value and v.extracted is not None), "")
-    return [right if v.extracted is None and v.value else v.extracted for v in verdicts]
+    right = next((v.extracted for v in verdicts if v.value and v.extracted), "")
+    return [right if v.extracted is None and v.value else v.extracted or None for v in verdicts]

@@ -27,6 +27,10 @@ class ExtractingScorer(Scorer):
         """The answer in a text, in canonical form."""
         raise NotImplementedError
 
+    def is_nothing(self, text: str, found: Extraction) -> bool:
+        """Whether the answer says nothing, which is never right, not even for an empty gold."""
+        return not found.text
+
     def check_doc(self, doc: Doc) -> str | None:
         """A document can be judged when an answer can be read from at least one of its golds."""
         reason = super().check_doc(doc)
@@ -43,6 +47,8 @@ class ExtractingScorer(Scorer):
         found = self.read(text)
         if found is None:
             return Verdict(0.0, state=State.UNPARSED)
+        if self.is_nothing(text, found):
+            return Verdict(0.0, found.text, found.span, found.rule)
         return Verdict(float(found.text in golds), found.text, found.span, found.rule)
 
     def judge_batch(self, items: Sequence[tuple[Doc, str]]) -> list[Verdict]:
@@ -79,15 +85,22 @@ class NumberScorer(ExtractingScorer):
 class ExactMatchScorer(ExtractingScorer):
     """The extracted answer equals a gold's, as text without white space at its ends. Range {0, 1}.
 
+    An empty answer is never right, nor is one of which an extractor takes nothing.
+
     Attributes:
         extract: name of an extractor, used on text and gold alike; None: the whole texts.
     """
 
+    version: ClassVar[int] = 2
     extract: str | None = None
 
     def __post_init__(self) -> None:
         if self.extract is not None:
             EXTRACTORS.get(self.extract, "scorer exact_match")
+
+    def is_nothing(self, text: str, found: Extraction) -> bool:
+        # As HELM: a whole answer is empty before it is stripped, so that blanks match a gold "".
+        return not (text if self.extract is None else found.text)
 
     def read(self, text: str) -> Extraction | None:
         found = extract_whole(text) if self.extract is None else EXTRACTORS.get(self.extract)(text)
@@ -165,3 +178,5 @@ class ExactMatch(FixedScorer):
 
     Range [0, 1]. The scorer is fixed.
     """
+
+    version: ClassVar[int] = 2

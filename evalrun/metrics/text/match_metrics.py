@@ -4,6 +4,8 @@ of words.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from evalrun.metrics.counts import check_count
 from evalrun.metrics.register import metric
 from evalrun.metrics.text.exact import FixedScorer
@@ -99,7 +101,7 @@ class F1Score(FixedScorer):
     2·P·R / (P + R) with P, R the shared share of the answer's and the gold's words.
 
     Attributes:
-        tokens: set (every word counts once) or multiset (as often as it stands). Nothing on either
+        tokens: set (every word counts once) or multiset (as often as it occurs). Nothing on either
             side gives 0.
     """
 
@@ -117,4 +119,8 @@ class F1Score(FixedScorer):
 
 @metric("f1_score_quasi")
 class F1ScoreQuasi(F1Score):
-    """`f1_score` of the words that the normaliser `helm` leaves. Range [0, 1]."""
+    """`f1_score` of the words that the normaliser `helm` leaves; 1 where the texts are equal and
+    not empty. Range [0, 1].
+    """
+
+    version: ClassVar[int] = 2

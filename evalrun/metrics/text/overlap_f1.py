@@ -32,7 +32,7 @@ def check_tokens(tokens: Any) -> None:
 def word_f1(answer: Words, gold: Words) -> float:
     """2·shared / (answer + gold) words, which is 2PR/(P+R). 0 where either is empty. Range [0, 1].
 
-    Two sets: every word counts once. Two tuples: as often as it stands in both (SQuAD).
+    Two sets: every word counts once. Two tuples: as often as it occurs in both (SQuAD).
     """
     if not answer or not gold:
         return 0.0
@@ -47,6 +47,8 @@ class WordScorer(Scorer):
     """The best F1 of the text's words over the golds."""
 
     is_graded: ClassVar[bool] = True
+    # Equal texts are right even where `split` leaves no word of them, as of "A".
+    is_right_if_equal: ClassVar[bool] = False
     tokens: str
 
     def words(self, text: str) -> Words:
@@ -73,6 +75,8 @@ class WordScorer(Scorer):
             raise ValueError(self.check_doc(doc))
         mine = words(text)
         value = max(word_f1(mine, words(gold)) for gold in golds)
+        if self.is_right_if_equal and text and text in golds:
+            value = 1.0
         return Verdict(value, text.strip(), (0, len(text)), f"{self.tokens} of words")
 
 
@@ -97,8 +101,12 @@ class F1Scorer(WordScorer):
 
 @scorer("f1_score_quasi")
 class F1QuasiScorer(WordScorer):
-    """`f1_score` of the words that the normaliser `helm` leaves. Range [0, 1]."""
+    """`f1_score` of the words that the normaliser `helm` leaves; 1 where the texts are equal and
+    not empty. Range [0, 1].
+    """
 
+    version: ClassVar[int] = 2
+    is_right_if_equal: ClassVar[bool] = True
     tokens: str = "set"
 
     def __post_init__(self) -> None:
@@ -112,7 +120,7 @@ class LabelF1(Metric):
     """The whole answers are labels: statistics are the gold's and the predicted label of each
     document.
 
-    The predicted label is the first sample as it stands, nothing where there is no answer. Where it
+    The predicted label is the whole first sample, empty where there is no answer. Where it
     equals one of several golds, that gold is the label, else the first.
     """
 

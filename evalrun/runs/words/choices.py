@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 from evalrun import grammar
 from evalrun.errors import Fault, unknown, visible
 from evalrun.metrics import METRICS
 from evalrun.metrics.create import parameter_names
-from evalrun.metrics.naming import parse_metric
+from evalrun.metrics.naming import numbered, parse_metric
 from evalrun.metrics.task_strings import TaskString, parse_task
 
 
@@ -72,21 +75,40 @@ def metric_overrides(value: str, is_sweep: bool) -> list[str]:
             f"metric={value} is ambiguous: write 'metric=[{value}]' to score all of them in one "
             "run."
         )
-    plain, more = [], []
+    asked: dict[str, list[dict[str, Any]]] = {}
     for element in names:
         key, params = parse_metric(element)
-        for name in params:
-            if name not in parameter_names(METRICS.get(key)):
-                raise unknown(
-                    "parameter",
-                    name,
-                    parameter_names(METRICS.get(key)),
-                    f"metric {visible(element)}",
-                )
-        plain.append(key)
-        more += [f"metrics.{key}.{k}={grammar.hydra_value(v)}" for k, v in params.items()]
-    _refuse_twice("metric", plain)
-    return [_listed("metric", plain, is_list), *more]
+        _check_parameters(key, params, element)
+        asked.setdefault(key, []).append(params)
+    more = [o for key, several in asked.items() for o in _parameter_overrides(key, several)]
+    return [_listed("metric", list(asked), is_list), *more]
+
+
+def _check_parameters(key: str, params: Mapping[str, Any], element: str) -> None:
+    for name in params:
+        if name not in parameter_names(METRICS.get(key)):
+            raise unknown(
+                "parameter", name, parameter_names(METRICS.get(key)), f"metric {visible(element)}"
+            )
+
+
+def _parameter_overrides(key: str, several: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the parameters of one metric set. Asked for again with others, it is KEY-2, KEY-3, ...
+
+    Fault where two are alike but for k, which can be a list.
+    """
+    for place, params in enumerate(several, 1):
+        rest = {name: value for name, value in params.items() if name != "k"}
+        for other in several[: place - 1]:
+            if rest == {name: value for name, value in other.items() if name != "k"}:
+                _refuse_twice("metric", [key, key])
+        if place == 1:
+            yield from (f"metrics.{key}.{k}={grammar.hydra_value(v)}" for k, v in params.items())
+            continue
+        at = f"++metrics.{numbered(key, place)}"
+        yield from (f"{at}.{k}={grammar.hydra_value(v)}" for k, v in params.items())
+        if not params:
+            yield f"{at}={{}}"
 
 
 def _listed(key: str, names: list[str], is_list: bool) -> str:

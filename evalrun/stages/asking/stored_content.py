@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from evalrun.backends.base import Backend
 from evalrun.errors import Fault
 from evalrun.stages.asking.prepared import Prepared, requests_of
-from evalrun.store.cell import saved_docs
+from evalrun.store.cell import predictions, saved_docs
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.cell.saved_docs import StoredDoc
 from evalrun.store.lock import Lock
@@ -29,19 +29,20 @@ def check_cell(files: CellFiles, item: Prepared) -> None:
         raise _other_content(item.cell, lines)
 
 
-def settle_content(item: Prepared, content: Mapping[str, str], writer: RowWriter[Reply]) -> None:
+def settle_content(
+    files: CellFiles, item: Prepared, content: Mapping[str, str], writer: RowWriter[Reply]
+) -> None:
     """Fault where stored rows came from another dataset, model or engine; else the content goes
     into the files.
     """
-    cell, stored = item.cell, json.loads(writer.stored_metadata.get("content", "{}"))
+    cell, stored = item.cell, predictions.content_of(files, writer.stored_metadata)
     lines = _changes(cell, stored, content)
     if lines and writer.stored_keys():
         raise _other_content(cell, lines)
-    stored_n = writer.stored_metadata.get("n", "")
     writer.describe(
         {
             "content": json.dumps(dict(sorted({**stored, **content}.items()))),
-            "n": str(max(cell.n, int(stored_n) if stored_n.isdigit() else 0)),
+            "n": str(max(cell.n, predictions.n_of(writer.stored_metadata) or 0)),
             "evalrun": __version__,
         }
     )

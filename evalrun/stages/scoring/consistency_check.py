@@ -11,7 +11,7 @@ from typing import TypeAlias
 from evalrun.metrics import signatures
 from evalrun.metrics.samples.repeated_sampling import AvgAtN, ConsAtK, CountMetric, PassAtK
 from evalrun.planning.samples import gives_verdicts
-from evalrun.stages.scoring.estimates import Scored
+from evalrun.stages.scoring.estimates import ScoredMetric
 from evalrun.stats import consistency as laws
 from evalrun.types import Cell, Consistency
 from evalrun.version import __version__
@@ -31,14 +31,14 @@ class _Numbers:
         first: a metric of it.
     """
 
-    first: Scored
+    first: ScoredMetric
     passed: dict[int, float] = field(default_factory=dict)
     agreed: dict[int, float] = field(default_factory=dict)
     average: float | None = None
 
 
 def consistency_of(
-    scored: Sequence[Scored], ask_id: str | None, docs: int | None = None
+    scored: Sequence[ScoredMetric], ask_id: str | None, docs: int | None = None
 ) -> tuple[Consistency, ...]:
     """One Consistency per scorer, threshold and n > 1 that a metric over counts has, in the order
     of the metrics.
@@ -71,7 +71,7 @@ def consistency_of(
     return tuple(found.values())
 
 
-def contradictions(scored: Sequence[Scored]) -> list[str]:
+def contradictions(scored: Sequence[ScoredMetric]) -> list[str]:
     """What pass@k, cons@k and avg@n say that cannot be together, or that the counts do not say.
 
     Else empty.
@@ -120,7 +120,7 @@ def _unlike_counts(numbers: _Numbers, n: int) -> list[str]:
     ]
 
 
-def _by_key(scored: Sequence[Scored]) -> dict[_Key, _Numbers]:
+def _by_key(scored: Sequence[ScoredMetric]) -> dict[_Key, _Numbers]:
     found: dict[_Key, _Numbers] = {}
     for item in scored:
         metric = item.metric

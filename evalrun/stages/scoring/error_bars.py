@@ -5,7 +5,7 @@ formula.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalrun.errors import Fault
-from evalrun.metrics.base import Output
+from evalrun.metrics.base import Matrix, Output
 from evalrun.stats import bootstrap
 from evalrun.stats.errorbars import mean_error
 from evalrun.stats.rerun import rerun_stderr
@@ -61,30 +61,34 @@ def error_of(
 
     Fault where a value leaves the range that it declares.
     """
-    with np.errstate(all="ignore"):
-        if output.per_doc is None:
-            return _resampled(
-                output,
-                {name: matrix[name] for name in output.columns},
-                codes,
-                draws,
-                seed,
-                interval,
-            )
-        try:
-            values = np.asarray(output.per_doc(matrix), dtype=np.float64)
-        except OverflowError:
-            return OutputError(math.nan, math.nan, math.nan, math.nan, is_overflow=True)
-        n_nan = int(np.count_nonzero(np.isnan(values)))
-        if not n_nan and not math.isfinite(float(values.mean())):
-            return OutputError(math.nan, math.nan, math.nan, math.nan, is_overflow=True)
-        try:
-            found = mean_error(values, output.is_bounded, codes=codes)
-        except ValueError as cause:
-            raise Fault(
-                f"Metric {output.name!r}: {cause}. An output whose values may do so is not bounded."
-            ) from cause
-        again = None if output.rerun is None else rerun_stderr(output.rerun(matrix))
+    with np.errstate(all="ignore"):  # what leaves the range of floats is looked for below
+        if output.per_doc is not None:
+            return _averaged(output, output.per_doc, matrix, codes)
+        columns = {name: matrix[name] for name in output.columns}
+        return _resampled(output, columns, codes, draws, seed, interval)
+
+
+def _averaged(
+    output: Output,
+    per_doc: Callable[[Matrix], NDArray[np.float64]],
+    matrix: Mapping[str, NDArray[Any]],
+    codes: NDArray[np.int64] | None,
+) -> OutputError:
+    """The mean over documents, with its analytic error."""
+    try:
+        values = np.asarray(per_doc(matrix), dtype=np.float64)
+    except OverflowError:
+        return _overflow()
+    n_nan = int(np.count_nonzero(np.isnan(values)))
+    if not n_nan and not math.isfinite(float(values.mean())):
+        return _overflow()
+    try:
+        found = mean_error(values, output.is_bounded, codes=codes)
+    except ValueError as cause:
+        raise Fault(
+            f"Metric {output.name!r}: {cause}. An output whose values may do so is not bounded."
+        ) from cause
+    again = None if output.rerun is None else rerun_stderr(output.rerun(matrix))
     return OutputError(
         found.value,
         found.stderr,
@@ -95,6 +99,10 @@ def error_of(
         is_rerun_open=output.rerun is not None and again is None,
         n_nan=n_nan,
     )
+
+
+def _overflow() -> OutputError:
+    return OutputError(math.nan, math.nan, math.nan, math.nan, is_overflow=True)
 
 
 def _resampled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from evalrun.version import __version__
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredMetric:
     """One metric over all documents.
 
     Attributes:
@@ -109,7 +109,7 @@ def statistics_of(
     docs: Sequence[Doc],
     answers: Sequence[Answer],
     verdicts: Sequence[Sequence[Verdict]],
-) -> Scored:
+) -> ScoredMetric:
     """The statistics of every document, from its first n samples.
 
     A verdict without a value leaves it out, and so do log-probabilities that never came.
@@ -127,7 +127,7 @@ def statistics_of(
     found = _scored_rows(metric, docs, cut, heads, places)
     faults = {place: row for place, row in found.items() if isinstance(row, str)}
     rows = [None if isinstance(row := found.get(i), str) else row for i in range(len(docs))]
-    return Scored(metric, plan, tuple(docs), cut, heads, tuple(rows), faults)
+    return ScoredMetric(metric, plan, tuple(docs), cut, heads, tuple(rows), faults)
 
 
 def _scored_rows(
@@ -163,7 +163,10 @@ def _failed(answer: Answer) -> tuple[bool, ...]:
 
 
 def estimates_of(
-    item: Scored, ask_id: str | None, statuses: Sequence[Sequence[str]], is_prefix: bool = False
+    item: ScoredMetric,
+    ask_id: str | None,
+    statuses: Sequence[Sequence[str]],
+    is_prefix: bool = False,
 ) -> tuple[Estimate, ...]:
     """One Estimate per output of the metric. value is None where no document could be scored.
 
@@ -190,7 +193,7 @@ def estimates_of(
 
 
 def _estimate(
-    item: Scored,
+    item: ScoredMetric,
     ask_id: str | None,
     output: Output,
     error: OutputError,
@@ -225,7 +228,7 @@ def _estimate(
     )
 
 
-def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
+def remarks_of(scored: Sequence[ScoredMetric], task: str) -> list[str]:
     """What a reader of the numbers of a task must know of them: overflow, NaN, few clusters, no
     rerun error.
     """
@@ -235,22 +238,12 @@ def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
     for item, own in zip(scored, notes, strict=True):
         for output, error in zip(item.metric.outputs(), item.errors, strict=True):
             name = naming.display_name(item.metric, output, item.plan.given, item.plan.is_service)
-            if error.is_overflow and not own:
-                lines.append(f"task {task}: {name} is NaN: the formula leaves the range of floats")
-            if error.n_nan:
-                lines.append(
-                    f"task {task}: {name} is NaN: so are {error.n_nan} of {item.n_scored} documents"
-                )
-            if error.n_open_draws:
-                draws = f"{error.n_open_draws} bootstrap draws have no finite value"
-                lines.append(f"task {task}: {name} has no error: {draws}")
+            lines += [
+                f"task {task}: {name} {line}"
+                for line in _open_ends(error, item.n_scored, is_explained=bool(own))
+            ]
             rerun_open += [name] if error.is_rerun_open else []
-    for n_clusters in sorted(
-        {int(item.codes.max()) + 1 for item in scored if item.codes is not None}
-    ):
-        few = f"; interval not assured: {n_clusters} clusters, fewer than {ASSURED}"
-        line = f"the errors are over {n_clusters} clusters of documents"
-        lines.append(line + few if n_clusters < ASSURED else line)
+    lines += _cluster_lines(scored)
     if rerun_open:
         lines.append(
             f"rerun error of {', '.join(rerun_open)}: not estimable; it needs n >= 2k samples "
@@ -259,7 +252,24 @@ def remarks_of(scored: Sequence[Scored], task: str) -> list[str]:
     return lines
 
 
-def _named(scored: Sequence[Scored], notes: Sequence[Sequence[str]]) -> list[str]:
+def _open_ends(error: OutputError, n_scored: int, is_explained: bool) -> Iterator[str]:
+    """Why a number or its error is NaN."""
+    if error.is_overflow and not is_explained:  # the metric's own note says it better
+        yield "is NaN: the formula leaves the range of floats"
+    if error.n_nan:
+        yield f"is NaN: so are {error.n_nan} of {n_scored} documents"
+    if error.n_open_draws:
+        yield f"has no error: {error.n_open_draws} bootstrap draws have no finite value"
+
+
+def _cluster_lines(scored: Sequence[ScoredMetric]) -> Iterator[str]:
+    """One line per number of clusters that the errors are over."""
+    for n in sorted({int(item.codes.max()) + 1 for item in scored if item.codes is not None}):
+        few = f"; interval not assured: {n} clusters, fewer than {ASSURED}" if n < ASSURED else ""
+        yield f"the errors are over {n} clusters of documents{few}"
+
+
+def _named(scored: Sequence[ScoredMetric], notes: Sequence[Sequence[str]]) -> list[str]:
     """Each note once, with the metrics that it is about where it is not about all."""
     about: dict[str, list[str]] = {}
     for item, own in zip(scored, notes, strict=True):
@@ -293,7 +303,7 @@ def matrix_of(metric: Metric, rows: Sequence[tuple[Statistic, ...]]) -> dict[str
     return matrix
 
 
-def _bounds(item: Scored, output: Output) -> tuple[float, float] | None:
+def _bounds(item: ScoredMetric, output: Output) -> tuple[float, float] | None:
     """The number with everything that failed taken as wrong, and as right.
 
     None where that has no meaning.
@@ -305,7 +315,7 @@ def _bounds(item: Scored, output: Output) -> tuple[float, float] | None:
 
 
 def _assuming(
-    item: Scored, per_doc: Callable[[Matrix], NDArray[np.float64]], value: float
+    item: ScoredMetric, per_doc: Callable[[Matrix], NDArray[np.float64]], value: float
 ) -> float:
     """The number with `value` for every sample that failed; a document on which the metric fails
     has it as a whole.

@@ -4,45 +4,32 @@ document order.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from evalrun.errors import Fault
 from evalrun.planning.samples import kinds_of
-from evalrun.store.cell import predictions
-from evalrun.store.cell import saved_docs as doc_store
+from evalrun.stages.scoring.kind_answers import SCORED, Holes, KindAnswers, chosen, rolled, sampled
+from evalrun.store.cell import predictions, saved_docs
 from evalrun.store.cell.files import CellFiles
-from evalrun.store.cell.likelihoods import LikelihoodRow, read_likelihoods
-from evalrun.tasks import prompt
-from evalrun.types import Answer, Cell, Choices, Doc, Key, Kind, Lost, Plan, Roll, Samples, Status
-
-Rows = Mapping[str, Mapping[int, LikelihoodRow]]
-"""doc_id -> index -> row."""
+from evalrun.store.cell.likelihoods import read_likelihoods
+from evalrun.types import Cell, Doc, Kind, Plan, Samples
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedAnswers:
     """The documents of a cell and their answers.
 
     Attributes:
-        views: request kind -> the documents as its metrics see them (choices as they were sent).
-        answers: kind -> per document.
-        statuses: kind -> per document, of its samples; log-probabilities are one sample.
-        n_rows, n_failed: rows of all kinds.
-        holes: keys that have no row.
+        docs: in stored order.
+        by_kind: request kind -> its answers; of log-likelihoods with and without context one entry.
         notes: for the log.
         remarks: for readers.
         is_prefix: the run holds more documents.
     """
 
     docs: list[Doc]
-    views: dict[Kind, list[Doc]]
-    answers: dict[Kind, Sequence[Answer]]
-    statuses: dict[Kind, list[list[str]]]
-    holes: list[Key]
-    n_rows: int = 0
-    n_failed: int = 0
+    by_kind: dict[Kind, KindAnswers] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     is_prefix: bool = False
@@ -50,187 +37,112 @@ class Saved:
     @property
     def samples(self) -> list[Samples]:
         """The generated texts of each document; none where none were asked for."""
-        return [a for a in self.answers.get(Kind.GENERATE, ()) if isinstance(a, Samples)]
+        found = self.by_kind.get(Kind.GENERATE)
+        return [a for a in found.answers if isinstance(a, Samples)] if found else []
+
+    @property
+    def statuses(self) -> list[str]:
+        """How each sample of every kind ended."""
+        return [s for kind in self.by_kind.values() for states in kind.statuses for s in states]
+
+    @property
+    def holes(self) -> Holes:
+        """Keys that have no row, of all kinds."""
+        return sum((kind.holes for kind in self.by_kind.values()), Holes())
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all kinds."""
+        return sum(kind.n_rows for kind in self.by_kind.values())
+
+    @property
+    def n_failed(self) -> int:
+        """Rows of all kinds whose request failed."""
+        return sum(kind.n_failed for kind in self.by_kind.values())
 
 
-def read(plan: Plan, files: CellFiles, cell: Cell, reason: str | None = None) -> Saved | None:
+def read(
+    plan: Plan, files: CellFiles, cell: Cell, reason: str | None = None
+) -> SavedAnswers | None:
     """What the cell has saved; None where it was never asked.
 
     Faults: too few samples; in eval a request kind that the run never asked, or rows that are
     missing.
+
+    Args:
+        plan: its mode says whether only scoring is wanted.
+        files: of the cell.
+        cell: its metrics say which kinds are read.
+        reason: why rows may be missing, for the error.
     """
     is_eval = plan.mode == "eval"
     if not files.docs_file.exists():
         if is_eval:
             raise Fault(_no_rows(files))
         return None
-    kinds = kinds_of(cell.metrics)
-    every = [s.doc for s in doc_store.read_docs(files)]
+    every = [stored.doc for stored in saved_docs.read_docs(files)]
     docs = every[: cell.limit]
-    has_rows = files.predictions.file.exists() or files.predictions.shards()
-    answers = predictions.read_answers(files) if has_rows else None
-    needed = max(m.n for m in cell.metrics)
-    stored_n = _stored_n(answers, cell.n)
-    if needed > stored_n and not (is_eval and Kind.GENERATE.value in _never(kinds, cell)):
-        raise Fault(_too_few(files, cell, needed, stored_n))
-    saved = Saved(docs, {}, {}, {}, [], notes=_notes_of(answers), is_prefix=len(docs) < len(every))
-    if Kind.GENERATE.value in kinds:
-        saved = _with_samples(saved, answers.by_doc if answers is not None else {}, cell.n)
-    if Kind.LOGLIKELIHOOD.value in kinds:
-        bare = Kind.UNCONDITIONED.value in kinds
-        saved = _with_choices(
-            saved, cell, *(read_likelihoods(files, k.value) for k in _SCORED[: 1 + bare])
-        )
-    if Kind.ROLLING.value in kinds:
-        saved = _with_rolls(saved, read_likelihoods(files, Kind.ROLLING.value))
-    if saved.holes and is_eval:
-        if never := _never(kinds, cell):
+    answers = _answers(files)
+    never = [kind for kind in kinds_of(cell.metrics) if kind not in cell.kinds] if is_eval else []
+    if Kind.GENERATE not in never:  # else it is more to the point to say that none were asked for
+        _refuse_too_few(files, cell, answers)
+    by_kind = _by_kind(files, cell, docs, answers)
+    is_prefix = len(docs) < len(every)
+    saved = SavedAnswers(docs, by_kind, _notes(answers), is_prefix=is_prefix)
+    if saved.holes.n and is_eval:
+        if never:
             raise Fault(_never_asked(files, cell, never))
+        text = hole_text(cell, saved, reason)
+        raise Fault(f"{files.run}: {text}. --resume asks for the missing rows.")
+    remarks = [line for kind in saved.by_kind.values() for line in kind.remarks]
+    return replace(saved, remarks=(*remarks, *_engine(files, cell, answers)))
+
+
+def _answers(files: CellFiles) -> predictions.Answers | None:
+    """The generated texts; None where the cell has no rows at all."""
+    has_rows = files.predictions.file.exists() or files.predictions.shards()
+    return predictions.read_answers(files) if has_rows else None
+
+
+def _by_kind(
+    files: CellFiles, cell: Cell, docs: list[Doc], answers: predictions.Answers | None
+) -> dict[Kind, KindAnswers]:
+    """The answers of every kind that the cell's metrics read."""
+    kinds = kinds_of(cell.metrics)
+    found: dict[Kind, KindAnswers] = {}
+    if Kind.GENERATE in kinds:
+        by_doc = answers.by_doc if answers is not None else {}
+        found[Kind.GENERATE] = sampled(docs, by_doc, cell.n)
+    if Kind.LOGLIKELIHOOD in kinds:
+        read_kinds = SCORED if Kind.UNCONDITIONED in kinds else SCORED[:1]
+        tables = [read_likelihoods(files, kind.value) for kind in read_kinds]
+        found[Kind.LOGLIKELIHOOD] = chosen(docs, cell, *tables)
+    if Kind.ROLLING in kinds:
+        found[Kind.ROLLING] = rolled(docs, read_likelihoods(files, Kind.ROLLING.value))
+    return found
+
+
+def _refuse_too_few(files: CellFiles, cell: Cell, answers: predictions.Answers | None) -> None:
+    """Fault where a metric needs more samples than the run was ever asked for."""
+    needed = max(metric.n for metric in cell.metrics)
+    stored_n = predictions.n_of(answers.metadata) if answers is not None else None
+    stored = max(stored_n or 0, cell.n)
+    if needed > stored:
+        names = ", ".join(m.key for m in cell.metrics if m.n == needed)
         raise Fault(
-            f"{files.run}: {hole_text(cell, saved, reason)}. --resume asks for the missing rows."
+            f"Task {cell.name}: {names} needs n={needed} samples per document, {files.run} holds "
+            f"n={stored}. Ask for a smaller n, or infer the missing samples: --resume "
+            f"num_return_sequences={needed}."
         )
-    if answers is not None and set(kinds) - {Kind.GENERATE.value}:
-        saved = replace(saved, remarks=(*saved.remarks, *_engine(answers.metadata)))
-    return saved
 
 
-def _never(kinds: Sequence[str], cell: Cell) -> list[str]:
-    """The kinds that the run never asked."""
-    return [kind for kind in kinds if kind not in cell.kinds]
-
-
-_SCORED = (Kind.LOGLIKELIHOOD, Kind.UNCONDITIONED)
-
-
-def _with_samples(
-    saved: Saved, by_doc: Mapping[str, Sequence[tuple[int, str | None, str]]], n: int
-) -> Saved:
-    """Texts per document, in index order, and their states."""
-    samples, statuses, holes = [], [], []
-    for doc in saved.docs:
-        rows = [row for row in by_doc.get(doc.id, ()) if row[0] < n]
-        if len(rows) < n:
-            present = {row[0] for row in rows}
-            holes += [(doc.id, Kind.GENERATE.value, i, 0) for i in range(n) if i not in present]
-        states = [row[2] for row in rows]
-        samples.append(
-            Samples(tuple(row[1] for row in rows), tuple(Status(s).is_failure for s in states))
-        )
-        statuses.append(states)
-    flat = [Status(s).is_failure for row in statuses for s in row]
-    return _added(saved, Kind.GENERATE, saved.docs, samples, statuses, holes, len(flat), sum(flat))
-
-
-def _with_choices(saved: Saved, cell: Cell, rows: Rows, bare: Rows | None = None) -> Saved:
-    """How likely each choice is, per document; lost where a row of it failed."""
-    views = [prompt.as_scored(cell.prompt, doc) for doc in saved.docs]
-    answers: list[Answer] = []
-    holes: list[Key] = []
-    used: list[LikelihoodRow] = []
-    for doc in views:
-        found: list[list[LikelihoodRow]] = []
-        for kind, table in zip(_SCORED, (rows, bare), strict=True):
-            if table is not None:
-                mine = table.get(doc.id, {})
-                holes += [
-                    (doc.id, kind.value, i, 0) for i in range(len(doc.choices)) if i not in mine
-                ]
-                found.append([mine[i] for i in range(len(doc.choices)) if i in mine])
-        used += [row for part in found for row in part]
-        answers.append(_choices(found, len(doc.choices)))
-    n_failed = sum(Status(row.status).is_failure for row in used)
-    saved = replace(saved, remarks=(*saved.remarks, *_remarks(cell, views, rows)))
-    states = [[(Status.ERROR if isinstance(a, Lost) else Status.OK).value] for a in answers]
-    return _added(saved, Kind.LOGLIKELIHOOD, views, answers, states, holes, len(used), n_failed)
-
-
-def _choices(found: Sequence[Sequence[LikelihoodRow]], n: int) -> Answer:
-    """The answer of one document: conditioned rows, then those without the context where they
-    are read.
-    """
-    first, *rest = found
-    if len(first) < n or any(row.logprob is None for row in first):
-        return Lost()
-    bare = (
-        rest[0]
-        if rest and len(rest[0]) == n and all(row.logprob is not None for row in rest[0])
-        else None
-    )
-    lengths = tuple(row.n_tokens for row in first)
-    greedy = tuple(row.is_greedy for row in first)
-    return Choices(
-        logprobs=tuple(float(row.logprob or 0.0) for row in first),
-        unconditioned=None if bare is None else tuple(float(row.logprob or 0.0) for row in bare),
-        n_tokens=None if None in lengths else tuple(n for n in lengths if n is not None),
-        is_greedy=None if None in greedy else tuple(bool(g) for g in greedy),
-    )
-
-
-def _with_rolls(saved: Saved, rows: Rows) -> Saved:
-    """How likely each document's text is.
-
-    Words and bytes are counted on the document's own query.
-    """
-    found = [rows.get(doc.id, {}).get(0) for doc in saved.docs]
-    holes = [
-        (doc.id, Kind.ROLLING.value, 0, 0)
-        for doc, row in zip(saved.docs, found, strict=True)
-        if row is None
-    ]
-    answers = [
-        Lost() if row is None or row.logprob is None else Roll(doc.query, row.logprob, row.n_tokens)
-        for doc, row in zip(saved.docs, found, strict=True)
-    ]
-    states = [[(Status.ERROR if isinstance(a, Lost) else Status.OK).value] for a in answers]
-    n_failed = sum(row is not None and Status(row.status).is_failure for row in found)
-    n_rows = sum(row is not None for row in found)
-    return _added(saved, Kind.ROLLING, saved.docs, answers, states, holes, n_rows, n_failed)
-
-
-def _added(
-    saved: Saved,
-    kind: Kind,
-    docs: list[Doc],
-    answers: Sequence[Answer],
-    statuses: list[list[str]],
-    holes: Sequence[Key],
-    n_rows: int,
-    n_failed: int,
-) -> Saved:
-    return replace(
-        saved,
-        views={**saved.views, kind: docs},
-        answers={**saved.answers, kind: answers},
-        statuses={**saved.statuses, kind: statuses},
-        holes=[*saved.holes, *holes],
-        n_rows=saved.n_rows + n_rows,
-        n_failed=saved.n_failed + n_failed,
-    )
-
-
-def _remarks(cell: Cell, docs: Sequence[Doc], rows: Rows) -> list[str]:
-    """How many documents had a token across the border, and how many a context that was cut."""
-    said = [
-        [json.loads(row.extra) for row in rows.get(doc.id, {}).values() if row.extra]
-        for doc in docs
-    ]
-    boundary = dict(cell.asked).get("model.token_boundary", "joint")
-    spanning = sum(any(extra.get("spanning") for extra in each) for each in said)
-    cut = sum(any(extra.get("cut_tokens") for extra in each) for each in said)
-    border = f"a token that spans context and continuation (model.token_boundary={boundary})"
-    lines = [f"{spanning} of {len(docs)} documents have {border}"] if spanning else []
-    return lines + (
-        [f"{cut} of {len(docs)} documents were cut from the left to the model's limit"]
-        if cut
-        else []
-    )
-
-
-def _engine(metadata: Mapping[str, str]) -> list[str]:
+def _engine(files: CellFiles, cell: Cell, answers: predictions.Answers | None) -> list[str]:
     """In which number format log-probabilities were made: those of different formats are not
     comparable.
     """
-    content = json.loads(metadata.get("content", "{}"))
+    if answers is None or not set(kinds_of(cell.metrics)) - {Kind.GENERATE}:
+        return []
+    content = predictions.content_of(files, answers.metadata)
     if not content.get("dtype"):
         return []
     return [
@@ -239,15 +151,12 @@ def _engine(metadata: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _notes_of(answers: predictions.Answers | None) -> tuple[str, ...]:
-    if answers is None:
-        return ()
-    notes = [f"{answers.n_duplicates} rows were stored twice; the last of each key counts"] * bool(
-        answers.n_duplicates
-    )
-    notes += [f"{answers.n_dropped_tails} files end in a row cut short, which is left out"] * bool(
-        answers.n_dropped_tails
-    )
+def _notes(answers: predictions.Answers | None) -> tuple[str, ...]:
+    notes = []
+    if answers is not None and answers.n_duplicates:
+        notes.append(f"{answers.n_duplicates} rows were stored twice; the last of each key counts")
+    if answers is not None and answers.n_dropped_tails:
+        notes.append(f"{answers.n_dropped_tails} files end in a row cut short, which is left out")
     return tuple(notes)
 
 
@@ -268,20 +177,6 @@ def _never_asked(files: CellFiles, cell: Cell, never: Sequence[str]) -> str:
     )
 
 
-def _stored_n(answers: predictions.Answers | None, planned: int) -> int:
-    stored = answers.metadata.get("n") if answers is not None else None
-    return max(int(stored), planned) if stored is not None and stored.isdigit() else planned
-
-
-def _too_few(files: CellFiles, cell: Cell, needed: int, stored: int) -> str:
-    names = ", ".join(m.key for m in cell.metrics if m.n == needed)
-    return (
-        f"Task {cell.name}: {names} needs n={needed} samples per document, {files.run} holds "
-        f"n={stored}. Ask for a smaller n, or infer the missing samples: --resume "
-        f"num_return_sequences={needed}."
-    )
-
-
 _MISSING = {
     Kind.GENERATE.value: "sample",
     Kind.LOGLIKELIHOOD.value: "choice",
@@ -290,15 +185,15 @@ _MISSING = {
 }
 
 
-def hole_text(cell: Cell, saved: Saved, reason: str | None) -> str:
+def hole_text(cell: Cell, saved: SavedAnswers, reason: str | None) -> str:
     """What is missing, and why, in one sentence."""
-    wanted = saved.n_rows + len(saved.holes)
-    first = ", ".join(f"{d} {_MISSING[kind]} {i}" for d, kind, i, _ in saved.holes[:5])
+    wanted = saved.n_rows + saved.holes.n
+    first = ", ".join(f"{doc_id} {_MISSING[kind]} {i}" for doc_id, kind, i, _ in saved.holes.first)
     why = f" ({reason.rstrip('.')})" if reason else ""
     of = f"{len(saved.docs)} documents x {cell.n} samples"
-    if set(saved.answers) != {Kind.GENERATE}:
+    if set(saved.by_kind) != {Kind.GENERATE}:
         of = f"{len(saved.docs)} documents, {' and '.join(kinds_of(cell.metrics))}"
     return (
         f"task {cell.name} wants {wanted} rows ({of}) and holds {saved.n_rows}{why}, so nothing is "
-        f"scored; the first of {len(saved.holes)} missing: {first}"
+        f"scored; the first of {saved.holes.n} missing: {first}"
     )

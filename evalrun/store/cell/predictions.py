@@ -12,9 +12,10 @@ from evalrun.errors import Fault, visible
 from evalrun.store.arrow.arrowfile import Metadata, lists
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.cell.reply_rows import REPLY_ROWS
-from evalrun.store.rows import stored
+from evalrun.store.rows import stored_rows
 from evalrun.store.rows.row_writer import RowWriter
-from evalrun.store.rows.stored import StoredRows
+from evalrun.store.rows.stored_rows import StoredRows
+from evalrun.strict_json import Misfit, from_object
 from evalrun.types import Key, Kind, Reply, Status
 
 _FAILURES = REPLY_ROWS.failures
@@ -129,7 +130,7 @@ def read_file(path: Path) -> Predictions:
 
     Fault where it is not sound.
     """
-    return Predictions(stored.load_file(path, REPLY_ROWS))
+    return Predictions(stored_rows.load_file(path, REPLY_ROWS))
 
 
 def read_answers(files: CellFiles, kind: str = Kind.GENERATE.value, turn: int = 0) -> Answers:
@@ -148,9 +149,30 @@ def read_answers(files: CellFiles, kind: str = Kind.GENERATE.value, turn: int = 
     return Answers(by_doc, dict(by_status), loaded.metadata, loaded.n_duplicates, n_tails)
 
 
+def content_of(files: CellFiles, metadata: Metadata) -> dict[str, str]:
+    """What the rows of `metadata` were made of: dataset, model, engine; empty where none says so.
+
+    Fault where the entry was not written by evalrun.
+    """
+    try:
+        content = from_object(metadata.get("content", "{}"))
+    except Misfit as misfit:
+        raise Fault(
+            f"The predictions {files.predictions.file} have no sound content in their metadata: "
+            f"{visible(str(misfit))}. Infer again into a new run."
+        ) from misfit
+    return {name: str(text) for name, text in content.items()}
+
+
+def n_of(metadata: Metadata) -> int | None:
+    """Samples per document that the rows were asked for; None where the file does not say."""
+    text = metadata.get("n", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
 def load_cell(files: CellFiles) -> StoredRows:
     """File and streams of a cell as they are read; empty where there is no file."""
-    return stored.load(files.predictions, REPLY_ROWS)
+    return stored_rows.load(files.predictions, REPLY_ROWS)
 
 
 def count(files: CellFiles) -> int:
@@ -158,12 +180,12 @@ def count(files: CellFiles) -> int:
 
     Cheap: the footer where the run is final, else keys.
     """
-    return stored.count(files.predictions, REPLY_ROWS)
+    return stored_rows.count(files.predictions, REPLY_ROWS)
 
 
 def is_final(files: CellFiles) -> bool:
     """True where the sorted file is there and no stream waits to be merged."""
-    return stored.is_final(files.predictions)
+    return stored_rows.is_final(files.predictions)
 
 
 def _load(files: CellFiles) -> StoredRows:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from evalrun.store.arrow.arrowfile import ArrowTable
 from evalrun.store.arrow.columns import BOOL, FLOAT, INT, TEXT
-from evalrun.store.rows.schema import RowSchema
+from evalrun.store.rows.row_schema import RowSchema
 from evalrun.types import Reply, Status
 
 _REQUIRED = ("doc_id", "kind", "index", "turn", "status", "attempts")

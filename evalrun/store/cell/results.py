@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from evalrun.errors import Fault, visible
+from evalrun.json_types import structured
 from evalrun.store.cell.files import CellFiles
-from evalrun.store.disk import alone_in, write_text_atomic
-from evalrun.store.strict_json import from_json, number, plain, to_json
+from evalrun.store.disk import alone_in, read_small, write_text_atomic
+from evalrun.strict_json import Misfit, from_object, number, plain, to_json
 from evalrun.types import Consistency, Counts, Estimate, Record
 from evalrun.version import __version__
 
 FORMAT_VERSION = 1
+LONGEST_BYTES = 1_000_000_000
 
-_FIELDS = tuple(field.name for field in fields(Estimate))
-_COUNTED = tuple(field.name for field in fields(Consistency))
 _Signed = TypeVar("_Signed", Estimate, Consistency)
 
 
@@ -29,7 +29,7 @@ class Results:
         header: what identifies the cell.
         counts: samples per outcome.
         estimates: in stored order.
-        consistency: likewise; none in a file of before it was counted.
+        consistency: likewise; none in a file written before it was counted.
     """
 
     header: dict[str, Any]
@@ -95,7 +95,7 @@ def write_results(
 def read_results(files: CellFiles) -> Results | None:
     """The stored results; None where there are none.
 
-    Fault where the file is newer than we are or not sound.
+    Fault, naming file and key, where the file is newer than we are or not sound.
     """
     path = files.results_file
     content = _read_json(path)
@@ -103,18 +103,19 @@ def read_results(files: CellFiles) -> Results | None:
         return None
     version = content.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise Fault(f"{path} is no results file of evalrun: format_version is {version!r}.")
+        raise Fault(f"{path} is no results file of evalrun: format_version is {version!r:.100}.")
     if version > FORMAT_VERSION:
         raise Fault(
             f"{path} has format_version {version}; evalrun {__version__} reads results up to "
             f"format_version {FORMAT_VERSION}. Use a newer evalrun."
         )
     try:
-        estimates = tuple(_estimate(entry) for entry in content["estimates"])
-        counted = tuple(_consistency(entry) for entry in content.get("consistency", ()))
-        return Results(dict(content["header"]), dict(content["counts"]), estimates, counted)
-    except (KeyError, TypeError, ValueError, AttributeError) as cause:
-        raise _unsound(path, cause) from cause
+        stored = structured(Results, content, has_more=True)
+        for place, each in enumerate(stored.consistency):
+            _check_counts(each, f"consistency[{place}]")
+    except Misfit as misfit:
+        raise _unsound(path, misfit) from misfit
+    return stored
 
 
 def write_record(files: CellFiles, record: Record) -> None:
@@ -135,11 +136,10 @@ def read_record(files: CellFiles) -> Record | None:
     if results is None:
         return None
     try:
-        header = {**results.header, "notes": tuple(results.header.get("notes", ()))}
-        counts, estimates = Counts(**results.counts), results.estimates
-        return Record(**header, counts=counts, estimates=estimates, consistency=results.consistency)
-    except TypeError as cause:
-        raise _unsound(files.results_file, cause) from cause
+        record = structured(Record, {**results.header, "counts": results.counts})
+    except Misfit as misfit:
+        raise _unsound(files.results_file, misfit.inside("header")) from misfit
+    return replace(record, estimates=results.estimates, consistency=results.consistency)
 
 
 def write_times(files: CellFiles, times: Mapping[str, float]) -> None:
@@ -151,45 +151,35 @@ def write_times(files: CellFiles, times: Mapping[str, float]) -> None:
 
 def read_times(files: CellFiles) -> dict[str, float]:
     """Stage name -> seconds; empty where none are stored. Fault where the file is not sound."""
-    content = _read_json(files.times_file)
-    return {name: number(value) for name, value in (content or {}).items()}
+    times = {name: number(value) for name, value in (_read_json(files.times_file) or {}).items()}
+    for name, value in times.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _unsound(
+                files.times_file, Misfit(f"is {value!r:.100}; it must be a number", name)
+            )
+    return times
 
 
-def _estimate(entry: Mapping[str, Any]) -> Estimate:
-    values = {name: entry[name] for name in _FIELDS}
-    for name in ("value", "stderr", "rerun_stderr", "ci_low", "ci_high"):
-        values[name] = number(values[name])
-    if values["bounds"] is not None:
-        low, high = values["bounds"]
-        values["bounds"] = (number(low), number(high))
-    return Estimate(**values)
-
-
-def _consistency(entry: Mapping[str, Any]) -> Consistency:
-    found = Consistency(**{name: entry[name] for name in _COUNTED})
+def _check_counts(found: Consistency, path: str) -> None:
+    """Misfit where the numbers are no counts of documents and samples."""
     counts = (found.n, found.always, found.mostly, found.unstable, found.never, found.n_right)
-    if any(isinstance(count, bool) or not isinstance(count, int) or count < 0 for count in counts):
-        raise ValueError("consistency holds something other than counts")
+    if min(counts) < 0:
+        raise Misfit("holds something other than counts", path)
     if not (found.n and found.n_scored):
-        raise ValueError("consistency counts no document")
-    return found
+        raise Misfit("counts no document", path)
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        content = from_json(path.read_text(encoding="utf-8"))
+        return from_object(read_small(path, LONGEST_BYTES))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as cause:
+    except (OSError, ValueError) as cause:
         raise _unsound(path, cause) from cause
-    if not isinstance(content, dict):
-        raise _unsound(path, TypeError("no JSON object"))
-    return content
 
 
 def _unsound(path: Path, cause: BaseException) -> Fault:
-    text = f"{type(cause).__name__}: {cause}"
     return Fault(
-        f"{path} cannot be read: {visible(text)}. It was left as it is; move it away and score "
-        "again."
+        f"{path} cannot be read: {visible(str(cause))}. It was left as it is; move it away and "
+        "score again."
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from evalrun.store.arrow import arrowfile
 from evalrun.store.arrow.arrowfile import ArrowTable, lists
 from evalrun.store.arrow.columns import INT, TEXT
 from evalrun.store.cell.files import CellFiles
-from evalrun.store.strict_json import from_json, to_json
+from evalrun.strict_json import Misfit, from_json, to_json
 from evalrun.types import Doc
 
 _TEXTS = pa.large_list(TEXT)
@@ -139,13 +138,17 @@ def _row(doc: Doc, prompt: str | None) -> tuple[Any, ...]:
     if indices and len(indices) != len(doc.gold):
         raise ValueError(f"document {doc.id!r}: gold mixes texts and indices")
     gold = (None, indices) if indices else (doc.gold, None)
+    try:
+        extra = to_json(_extra(doc))
+    except Misfit as misfit:
+        raise Fault(f"Document {visible(doc.id)!r}: a column {misfit}.") from misfit
     choices = [
         (text, len(text), len(text.encode("utf-8", "backslashreplace")), None)
         for text in doc.choices
     ]
     place = (doc.id, doc.row, doc.task, doc.subset, doc.cluster)
     asked = (doc.query, prompt, doc.system, doc.fewshot)
-    return (*place, *gold, choices, *asked, to_json(_extra(doc)), doc_hash(doc))
+    return (*place, *gold, choices, *asked, extra, doc_hash(doc))
 
 
 def _extra(doc: Doc) -> list[list[Any]]:
@@ -155,7 +158,7 @@ def _extra(doc: Doc) -> list[list[Any]]:
 def _stored(row: dict[str, Any], path: Path) -> StoredDoc:
     try:
         extra = tuple((str(name), value) for name, value in from_json(row["extra"]))
-    except (json.JSONDecodeError, TypeError, ValueError) as cause:
+    except (Misfit, TypeError, ValueError) as cause:
         raise arrowfile.unsound(path, DOCS, cause) from cause
     gold = row["gold"] if row["gold_index"] is None else row["gold_index"]
     doc = Doc(

@@ -17,10 +17,10 @@ from evalrun.store.arrow.columns import INT, column, stored_text
 from evalrun.store.cell.files import RowFiles
 from evalrun.store.disk import cannot_write, fsync_folder
 from evalrun.store.lock import Lock
-from evalrun.store.rows.schema import STATUS, Row, RowKey, RowSchema
+from evalrun.store.rows.row_schema import STATUS, KeyValues, Row, RowSchema
 from evalrun.store.rows.shard_reader import Shard
 from evalrun.store.rows.shard_writer import ShardWriter
-from evalrun.store.rows.stored import StoredRows, load, refuse_mixed
+from evalrun.store.rows.stored_rows import StoredRows, load, refuse_mixed
 
 _BLOCK_ROWS = 4096
 _BLOCK_BYTES = 64 * 2**20
@@ -69,7 +69,7 @@ class RowWriter(Generic[Row]):
         self.recovery = Recovery()
         self.stored_metadata: Metadata = {}
         self.notes: list[str] = []
-        self._is_answered: dict[RowKey, bool] = {}
+        self._is_answered: dict[KeyValues, bool] = {}
         self._shard: ShardWriter[Row] | None = None
         self._lock: Lock | None = None
 
@@ -106,15 +106,15 @@ class RowWriter(Generic[Row]):
         if self._shard is not None:
             self._shard.describe(self.metadata)
 
-    def stored_keys(self) -> set[RowKey]:
+    def stored_keys(self) -> set[KeyValues]:
         """All keys that have a row, failures too."""
         return set(self._is_answered)
 
-    def failed_keys(self) -> set[RowKey]:
+    def failed_keys(self) -> set[KeyValues]:
         """The keys whose row is a failure."""
         return {key for key, is_answered in self._is_answered.items() if not is_answered}
 
-    def missing(self, wanted: Iterable[RowKey]) -> list[RowKey]:
+    def missing(self, wanted: Iterable[KeyValues]) -> list[KeyValues]:
         """Those of `wanted` that have no answer: never stored, or a failure. Order is kept."""
         stored_key = self.schema.stored_key
         return [key for key in wanted if not self._is_answered.get(stored_key(key), False)]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from evalrun.store.arrow.arrowfile import Batch, Metadata, unsound
-from evalrun.store.rows.schema import RowSchema
+from evalrun.store.rows.row_schema import RowSchema
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from evalrun.errors import EvalrunError, TaskFailure
 from evalrun.store.arrow.arrowfile import Batch, Metadata
 from evalrun.store.disk import cannot_write, fsync_folder
-from evalrun.store.rows.schema import Row, RowSchema
+from evalrun.store.rows.row_schema import Row, RowSchema
 
 ROWS_PER_BATCH = 64
 FLUSH_AFTER_S = 1.0

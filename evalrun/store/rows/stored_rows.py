@@ -11,7 +11,7 @@ from evalrun.errors import Fault
 from evalrun.store.arrow import arrowfile
 from evalrun.store.arrow.arrowfile import Batch, Metadata, lists
 from evalrun.store.cell.files import RowFiles
-from evalrun.store.rows.schema import STATUS, RowKey, RowSchema
+from evalrun.store.rows.row_schema import STATUS, KeyValues, RowSchema
 from evalrun.store.rows.shard_reader import Shard, read_shard
 
 ADDRESS = "ask_id"
@@ -42,7 +42,7 @@ class StoredRows:
         return not self.batches and not self.is_final and not self.shards
 
     @cached_property
-    def keys(self) -> list[RowKey]:
+    def keys(self) -> list[KeyValues]:
         """The key of every row."""
         return self.schema.keys(self.batches)
 
@@ -52,11 +52,11 @@ class StoredRows:
         return lists(self.batches, STATUS)
 
     @cached_property
-    def _winners(self) -> tuple[dict[RowKey, int], int]:
+    def _winners(self) -> tuple[dict[KeyValues, int], int]:
         return self.schema.winners(self.keys, self.statuses)
 
     @property
-    def chosen(self) -> dict[RowKey, int]:
+    def chosen(self) -> dict[KeyValues, int]:
         """Key -> the place of the row that stands for it, in the order in which keys first came."""
         return self._winners[0]
 

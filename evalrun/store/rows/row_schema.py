@@ -16,7 +16,7 @@ from evalrun.store.arrow.columns import stored_text
 Row = TypeVar("Row")
 """A frozen dataclass whose fields are the columns, in order."""
 
-RowKey: TypeAlias = tuple[Any, ...]
+KeyValues: TypeAlias = tuple[Any, ...]
 """The values of the key columns; the first is the document's id."""
 
 STATUS = "status"
@@ -52,14 +52,14 @@ class RowSchema(Generic[Row]):
         return attrgetter(*self.table.schema.names)
 
     @cached_property
-    def _key_values(self) -> attrgetter[RowKey]:
+    def _key_values(self) -> attrgetter[KeyValues]:
         return attrgetter(*self.key)
 
-    def key_of(self, row: Row) -> RowKey:
+    def key_of(self, row: Row) -> KeyValues:
         """The key of a row, as it will come back from a file."""
         return self.stored_key(self._key_values(row))
 
-    def stored_key(self, key: RowKey) -> RowKey:
+    def stored_key(self, key: KeyValues) -> KeyValues:
         """`key` as it comes back from a file, where lone surrogates are escaped."""
         return tuple(stored_text(part) if isinstance(part, str) else part for part in key)
 
@@ -83,7 +83,7 @@ class RowSchema(Generic[Row]):
                 columns[place] = [None if v is None else tuple(v) for v in columns[place]]
         return [self.row(*values) for values in zip(*columns, strict=True)]
 
-    def keys(self, batches: Sequence[Batch]) -> list[RowKey]:
+    def keys(self, batches: Sequence[Batch]) -> list[KeyValues]:
         """The key of every row, in stored order."""
         return list(zip(*(lists(batches, name) for name in self.key), strict=True))
 
@@ -103,14 +103,14 @@ class RowSchema(Generic[Row]):
             raise ValueError(f"there is no status {sorted(unknown)[0]!r}")
 
     def winners(
-        self, keys: Sequence[RowKey], statuses: Sequence[str]
-    ) -> tuple[dict[RowKey, int], int]:
+        self, keys: Sequence[KeyValues], statuses: Sequence[str]
+    ) -> tuple[dict[KeyValues, int], int]:
         """Which row stands for each key, and how many rows were duplicates.
 
         The last row of a key wins, but a failure never displaces an answer. A failure that was
         asked again is no duplicate.
         """
-        chosen: dict[RowKey, int] = {}
+        chosen: dict[KeyValues, int] = {}
         n_duplicates = 0
         for place, key in enumerate(keys):
             before = chosen.setdefault(key, place)
