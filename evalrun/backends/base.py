@@ -7,16 +7,19 @@ A backend turns Requests into Replies, in any order. It knows nothing of gold an
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from evalrun.backends.finish import ending
+from evalrun.backends.reasoning import TAGS, Tag, split_reasoning
 from evalrun.types import ModelPlan, Reply, Request, Status
 
 Sink: TypeAlias = Callable[[Reply], None]
 """Where a backend puts each reply the moment it is there. Called from one thread."""
 
-OPEN, CLOSE = "<think>", "</think>"
+_BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
 class Backend(Protocol):
@@ -83,29 +86,27 @@ def document_seed(seed: int, doc_id: str) -> int:
     return int.from_bytes(digest[:8], "big") % (2**31 - 2**20)
 
 
-def split_reasoning(text: str, is_open: bool = False) -> tuple[str | None, str | None]:
-    """(reasoning, answer) of a text that may begin with a thought.
-
-    A text that opens with <think>, whose template opened it (`is_open`), or that holds </think>
-    with no <think> before it, is cut after the last </think>; never closed: the answer is None.
-    Else (None, text).
-    """
-    opens = text.lstrip().startswith(OPEN)
-    first_close = text.find(CLOSE)
-    has_lone_close = first_close >= 0 and OPEN not in text[:first_close]
-    if not (opens or is_open or has_lone_close):
-        return None, text
-    body = text.lstrip()[len(OPEN) :] if opens else text
-    thought, closed, answer = body.rpartition(CLOSE)
-    if not closed:
-        return body.strip(), None
-    return thought.strip(), answer.lstrip("\n")
-
-
 def cut_at_stop(text: str, stop: tuple[str, ...]) -> tuple[str, bool]:
     """(`text` before the first stop string, whether one was found)."""
     places = [place for s in stop if s and (place := text.find(s)) >= 0]
     return (text[: min(places)], True) if places else (text, False)
+
+
+def without_blank_lines(text: str) -> str:
+    """`text` without the blank lines that it begins with."""
+    return _BLANK_LINES.sub("", text)
+
+
+def cut_answer(text: str, stop: tuple[str, ...]) -> tuple[str, bool]:
+    """An answer up to its first stop string, and whether there is one.
+
+    A stop string within the blank lines that an answer begins with does not count: templates and
+    parsers of thoughts leave such lines, and the stop "\n\n" would empty every answer behind them.
+    """
+    cut, was_stopped = cut_at_stop(text, stop)
+    if was_stopped and not cut.strip():
+        return cut_at_stop(without_blank_lines(text), stop)
+    return cut, was_stopped
 
 
 def answered(
@@ -116,46 +117,65 @@ def answered(
     reasoning: str | None = None,
     is_open: bool = False,
     finish_reason: str | None = None,
+    tags: tuple[Tag, ...] = TAGS,
 ) -> Reply:
     """The row of a request that came back: reasoning split off, stop strings applied, status set.
 
     Args:
         base: key, seed, times, counts.
-        raw: the text as it came.
-        reasoning: the server's own field, if it has one.
+        raw: the text as the model gave it; None: there is none.
+        stop: strings that end the answer.
+        reasoning: the server's own field. Where it is None or blank, the text is split.
+        is_open: the prompt ended with an opening tag.
+        finish_reason: why it ended; see `finish.ending`.
+        tags: what thoughts stand between.
     """
-    thought, text = (
-        (reasoning, raw) if reasoning is not None else split_reasoning(raw or "", is_open)
-    )
+    reasoning = reasoning if reasoning and reasoning.strip() else None
+    thought, text = reasoning, raw
+    if reasoning is None:
+        thought, text = split_reasoning(raw or "", is_open, tags)
     was_stopped = False
     if text is not None:
-        text, was_stopped = cut_at_stop(text, stop)
+        text, was_stopped = cut_answer(text, stop)
     if reasoning is not None and not text:
         text = None
-    is_whole = thought is None and text == raw
-    return replace(
+    is_whole = text == raw and (thought is None or reasoning is not None)
+    row = replace(
         base,
         status=_status(text, finish_reason, was_stopped).value,
         text=text,
         reasoning=thought,
-        raw_text=None if is_whole or (reasoning is not None and text == raw) else raw,
+        raw_text=None if is_whole else raw,
         finish_reason=finish_reason,
     )
+    if row.status == Status.INCOMPLETE:
+        return _broken_off(row, raw)
+    return row
 
 
 def _status(text: str | None, finish_reason: str | None, was_stopped: bool) -> Status:
-    if finish_reason == "content_filter":
-        return Status.FILTERED
-    if finish_reason == "length" and not was_stopped:
-        return Status.TRUNCATED
+    end = ending(finish_reason)
+    if end is Status.TRUNCATED and was_stopped:  # what was cut off lies behind the stop string
+        end = Status.OK
+    if end is not Status.OK:
+        return end
     return Status.OK if text and text.strip() else Status.EMPTY
+
+
+def _broken_off(row: Reply, raw: str | None) -> Reply:
+    """A failure that keeps what had come: a part of an answer is no answer."""
+    message = f"the answer was broken off: finish_reason {row.finish_reason!r}"
+    return replace(row, text=None, raw_text=raw, error_type="finish_reason", error_message=message)
 
 
 def failed(base: Reply, status: Status, error_type: str, message: str) -> Reply:
     """The row of a request that failed for good.
 
     Args:
-        status: error, timeout or incomplete.
+        base: key, seed, times, counts.
+        status: error, timeout, incomplete, or filtered.
+        error_type: a short word for the kind of failure.
+        message: what happened.
     """
     return replace(
         base, status=status.value, error_type=error_type, error_message=message[:4000], text=None

@@ -101,6 +101,7 @@ class ModelConfig:
     use_proxy: bool = unasked(False)
     repo: Optional[str] = asked(is_place=True)
     weights: Optional[str] = asked(is_place=True)
+    reasoning_tags: list[str] = asked(factory=list)
 
 
 @dataclass

@@ -50,18 +50,22 @@ class Output:
     """One number of a metric.
 
     Exactly one of three says how the number is made:
-      per_doc     matrix -> float64 [documents]: the value of each document; the number is their
-                  mean (error MEAN)
-      of_sums     float64 [..., columns], the sums of `columns` over documents -> [...]: a corpus
-                  formula over sums,
-                  vectorised over leading axes, so that a bootstrap costs one matrix product (error
-                  BOOTSTRAP)
-      of_rows     matrix -> float: any other formula over the rows (error BOOTSTRAP, by resampling
-                  rows)
-    name: the metric's own, or with the parameter that tells it apart (`pass@k:k=2&n=8`). unit:
-    fraction, percent, count or nats. is_bounded: values lie in [0, 1]. params: what this output has
-    decided, in declared order. rerun: matrix -> float64 [documents]: the variance of a document's
-    value over fresh samples; NaN where it cannot be estimated.
+      per_doc   matrix -> float64 [documents]: the value of each document; the number is their
+                mean (error MEAN)
+      of_sums   float64 [..., columns], the sums of `columns` over documents -> [...]: a corpus
+                formula, vectorised over leading axes, so that a bootstrap costs one matrix product
+                (error BOOTSTRAP)
+      of_rows   matrix -> float: any other formula over the rows (error BOOTSTRAP, by resampling
+                rows)
+
+    Attributes:
+        name: the metric's own, or with the parameter that distinguishes it (`pass@k:k=2&n=8`).
+        columns: the statistics that it reads.
+        params: the parameters that this output fixes, in declared order.
+        unit: fraction, percent, count or nats.
+        is_bounded: values lie in [0, 1].
+        rerun: matrix -> float64 [documents]: the variance of a document's value over fresh samples;
+            NaN where it cannot be estimated.
     """
 
     name: str

@@ -25,7 +25,8 @@ def parse_metric(text: str, where: str = "") -> tuple[str, dict[str, Any]]:
 
     Fault for an unknown name or a broken form.
 
-    A plain word without parameters that is no metric stays as it is: it may name a set of metrics.
+    A plain word without parameters that names no metric is returned unchanged: it may name a set
+    of metrics.
     """
     name, colon, rest = text.strip().partition(":")
     is_set = not colon and name not in METRICS and re.fullmatch(r"\w[\w-]*", name) is not None

@@ -29,7 +29,7 @@ def metric(
     taken, and for a metric without a source.
 
     Args:
-        name: the key, as it stands in plans and signatures.
+        name: the key in plans and signatures.
         aliases: other names that are read; never inherited.
         display: the base of the shown name (pass@k), which is read as an alias too; default: the
             name.
@@ -69,7 +69,7 @@ def scorer(
     ValueError for a name or alias that is taken.
 
     Args:
-        name: the key, as it stands in plans and signatures.
+        name: the key in plans and signatures.
         aliases: other names that are read.
         packages: importable names that judging needs; default: those of the base class.
     """

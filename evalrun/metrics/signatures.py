@@ -5,12 +5,11 @@ metric:pass_at_k|version:1|params:k=10&threshold=1.0|scorer:number.v1|n:16|agg:m
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 from typing import Any
 
 from evalrun.errors import Fault, visible
-from evalrun.grammar import WrittenForm, read_pairs, split, write_pairs
+from evalrun.grammar import WrittenForm, name_of_call, read_pairs, split, write_pairs
 from evalrun.metrics.base import SCORERS, Metric, Output
 from evalrun.metrics.create import parameters
 from evalrun.types import Pairs
@@ -98,7 +97,7 @@ def _file_of(metric: Metric, scorer: str | None) -> str | None:
     """The digest of the user's own file that the metric comes from, else that of its scorer."""
     if metric.file_digest is not None or scorer is None:
         return metric.file_digest
-    name = re.split(r"[.(]", scorer, maxsplit=1)[0]
+    name = name_of_call(scorer)
     return SCORERS.get(name).file_digest if name in SCORERS else None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evalrun.backends.limits import check_limits, positive_int
+from evalrun.backends.reasoning import tags_of
 from evalrun.config import DatasetConfig, ModelConfig, RunConfig, TaskConfig
 from evalrun.errors import Fault, unknown
 from evalrun.metrics.naming import without_number
@@ -302,7 +303,9 @@ def _model_plan(model: ModelConfig) -> ModelPlan:
     }
     if "n_per_request" in values:
         values["n_per_request"] = str(values["n_per_request"])
+    tags_of(model.reasoning_tags)  # a tag that cannot be read is a fault now
     values["replicas"] = tuple(model.replicas)
+    values["reasoning_tags"] = tuple(model.reasoning_tags)
     return ModelPlan(
         **{
             **values,

@@ -8,7 +8,6 @@ The order for n and k: the metric's own parameter, the task string, num_return_s
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from evalrun import backends
 from evalrun.backends.limits import positive_int
 from evalrun.errors import Fault, unknown
+from evalrun.grammar import name_of_call
 from evalrun.metrics import METRICS, SCORERS, Metric, check_ready, make_metric, make_scorer
 from evalrun.metrics.create import parameter_defaults, parameter_names, parameters
 from evalrun.metrics.repeated import reads_one
@@ -105,9 +105,7 @@ def gives_verdicts(scorer: str | None) -> bool:
     """Whether a scorer, by its signature, says right or wrong of each sample; a graded one
     (rouge1) does not.
     """
-    return (
-        scorer is not None and not SCORERS.get(re.split(r"[.(]", scorer, maxsplit=1)[0]).is_graded
-    )
+    return scorer is not None and not SCORERS.get(name_of_call(scorer)).is_graded
 
 
 def _trio(

@@ -24,6 +24,7 @@ from evalrun.stages.asking.stored_content import (
 from evalrun.stages.log import TaskLog
 from evalrun.stages.progress import Progress, TaskProgress
 from evalrun.store.cell import predictions, results
+from evalrun.store.cell.failed_rows import failure_text
 from evalrun.store.cell.files import CellFiles
 from evalrun.store.layout import Run
 from evalrun.store.rows.row_writer import RowWriter
@@ -236,7 +237,7 @@ def _ask_missing(job: _CellJob, missing: Sequence[Key], writer: RowWriter[Reply]
         requests = requests_of(item, missing)
         n_wanted = len(item.keys())
         with closing(job.progress.task(job.name, n_wanted, n_wanted - len(missing))) as handle:
-            backend.run(requests, _sink(writer, handle, job.log))
+            backend.run(requests, _sink(writer, handle, job))
     except TaskFailure as failure:
         job.log.line(str(failure))
         job.engines.drop(model)  # the next cell starts it anew, or fails likewise
@@ -244,14 +245,23 @@ def _ask_missing(job: _CellJob, missing: Sequence[Key], writer: RowWriter[Reply]
     return None
 
 
-def _sink(writer: RowWriter[Reply], handle: TaskProgress, log: TaskLog) -> Callable[[Reply], None]:
+def _sink(writer: RowWriter[Reply], handle: TaskProgress, job: _CellJob) -> Callable[[Reply], None]:
+    """Stores each row; failures go to the log, and the first one to the terminal at once: whoever
+    waits for a long run must not learn at its end that every request was refused.
+    """
+    was_said = False
+
     def store(reply: Reply) -> None:
+        nonlocal was_said
         writer.append(reply)
         handle.advance(reply)
-        if reply.is_failure:
-            log.line(
-                f"{reply.doc_id} {reply.kind} {reply.index}: {reply.error_type}: "
-                f"{reply.error_message}"
-            )
+        if reply.error_type is None:
+            return
+        job.log.line(
+            f"{reply.doc_id} {reply.kind} {reply.index}: {reply.error_type}: {reply.error_message}"
+        )
+        if not was_said:
+            was_said = True
+            job.progress.note(f"{job.name}: the first failed request: {failure_text(reply)}")
 
     return store

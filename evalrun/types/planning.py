@@ -28,6 +28,7 @@ class ModelPlan:
         replicas: further base URLs of the same model.
         n_per_request: "1", or "all" samples of a document in one request.
         repo, weights: folders of the server under test, which `deploy` starts.
+        reasoning_tags: further tags of thoughts, '<NAME>' or 'OPENING CLOSING' each.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ModelPlan:
     use_proxy: bool = False
     repo: str | None = None
     weights: str | None = None
+    reasoning_tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

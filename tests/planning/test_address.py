@@ -67,6 +67,7 @@ ASKED = [
     "model.n_per_request=all",
     "model.repo=r",
     "model.weights=w",
+    "model.reasoning_tags=[<plan>]",
     "tasks.gsm8k.prompt.continuation=c",
     "tasks.gsm8k.prompt.context=c",
     "tasks.gsm8k.prompt.unconditioned=u",

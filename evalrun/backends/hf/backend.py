@@ -316,6 +316,7 @@ class HfBackend:
             raw,
             stop=row.job.request.sampling.stop,
             is_open=row.job.prompt.is_open,
+            tags=self._rendering().tags,
             finish_reason="length" if ended is None else "stop",
         )
 

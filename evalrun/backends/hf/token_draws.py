@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from evalrun.backends.base import without_blank_lines
 from evalrun.backends.cancelling import Cancellation
 from evalrun.types import Sampling
 
@@ -120,6 +121,8 @@ class Ends:
         # just drawn.
         self.tail = max((len(s.encode()) for s in stop), default=0) + 8
         self.lengths: list[int | None] = [None] * rows
+        # the token of each row that ends its leading blank lines
+        self.begins: list[int | None] = [None] * rows
         self.finished_s: list[float | None] = [None] * rows
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
@@ -131,15 +134,25 @@ class Ends:
         last = input_ids[:, -1].tolist()
         for row, length in enumerate(self.lengths):
             if length is None and (
-                last[row] in self.eos_ids or self._has_stop(input_ids[row], n_new)
+                last[row] in self.eos_ids or self._has_stop(row, input_ids[row], n_new)
             ):
                 self.lengths[row], self.finished_s[row] = n_new, now
         return torch.tensor(
             [length is not None for length in self.lengths], device=input_ids.device
         )
 
-    def _has_stop(self, ids: Any, n_new: int) -> bool:
+    def _has_stop(self, row: int, ids: Any, n_new: int) -> bool:
         if not self.stop:
             return False
-        text = self.decode(ids[-min(self.tail, n_new) :].tolist(), skip_special_tokens=True)
+        if self.begins[row] is None:
+            if not self._text(ids, n_new).strip():
+                return False  # nothing but blank lines, which no stop string may cut
+            self.begins[row] = n_new - 1
+        n_since = n_new - (self.begins[row] or 0)
+        text = self._text(ids, min(self.tail, n_since))
+        if n_since <= self.tail:  # the token that ended the blank lines may hold some itself
+            text = without_blank_lines(text)
         return any(s in text for s in self.stop)
+
+    def _text(self, ids: Any, n_last: int) -> str:
+        return self.decode(ids[-n_last:].tolist(), skip_special_tokens=True)

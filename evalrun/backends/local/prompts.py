@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evalrun.backends.base import OPEN, failed
+from evalrun.backends.base import failed
 from evalrun.backends.local import loading
+from evalrun.backends.reasoning import TAGS, Tag, opens_thought, tags_of
 from evalrun.errors import Fault, unknown
 from evalrun.types import Generate, Message, ModelPlan, Reply, Status
 
@@ -22,7 +23,7 @@ class Prompt:
     """A rendered prompt.
 
     Attributes:
-        is_open: the template ended with <think>, so the answer begins inside a thought.
+        is_open: the template ended with an opening tag, so the answer begins inside a thought.
     """
 
     text: str
@@ -36,10 +37,12 @@ class PromptRenderer:
     Args:
         tokenizer: of transformers.
         mode: template or raw.
+        tags: of thoughts; a template that ends with an opening one leaves the thought open.
     """
 
-    def __init__(self, tokenizer: Any, mode: str) -> None:
+    def __init__(self, tokenizer: Any, mode: str, tags: tuple[Tag, ...] = TAGS) -> None:
         self.tokenizer = tokenizer
+        self.tags = tags
         self.mode = mode
         self.prefix_ids, self._prefix = _own_prefix(tokenizer)
 
@@ -51,7 +54,7 @@ class PromptRenderer:
         ValueError, TypeError.
         """
         text, ids = self.encode(self.text(messages))
-        return Prompt(text, ids, self.mode == "template" and text.rstrip().endswith(OPEN))
+        return Prompt(text, ids, self.mode == "template" and opens_thought(text, self.tags))
 
     def encode(self, text: str) -> tuple[str, tuple[int, ...]]:
         """(text, tokens) with the tokenizer's own prefix (BOS) exactly once."""
@@ -92,7 +95,8 @@ def renderer_for(model: ModelPlan, tokenizer: Any) -> PromptRenderer:
             f"({model.tokenizer or model.path}) has no chat template. Use model.chat=raw (or "
             "auto), or name another tokenizer in model.tokenizer."
         )
-    return PromptRenderer(tokenizer, "template" if has_template and model.chat != "raw" else "raw")
+    mode = "template" if has_template and model.chat != "raw" else "raw"
+    return PromptRenderer(tokenizer, mode, tags_of(model.reasoning_tags))
 
 
 def _own_prefix(tokenizer: Any) -> tuple[list[int], str]:

@@ -8,7 +8,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, assert_never
 
@@ -16,13 +16,15 @@ from evalrun.backends.base import Sink, answered
 from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.limits import check_limits
 from evalrun.backends.local import loading
-from evalrun.backends.openai.http.body import Reader, StreamReader
-from evalrun.backends.openai.http.client import Times, send_all
+from evalrun.backends.openai.http.client import send_all
 from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.discovery import find_servers
 from evalrun.backends.openai.http.event_loop import run_loop
+from evalrun.backends.openai.http.sending import SendAgain, Times
 from evalrun.backends.openai.http.server import ApiKey, Server, api_roots
-from evalrun.backends.openai.http.stream import AnswerStream
+from evalrun.backends.openai.replies.body import Reader, StreamReader
+from evalrun.backends.openai.replies.stream import AnswerStream, Choice
+from evalrun.backends.reasoning import TAGS, Tag, tags_of
 from evalrun.errors import Fault, unknown, visible
 from evalrun.types import Generate, Kind, Loglikelihood, Message, ModelPlan, Reply, Request, Rolling
 
@@ -52,12 +54,17 @@ class Generation:
 
     Attributes:
         head: the body up to n and seed.
+        stream: how the answer is read.
+        tags: of thoughts.
+        late_head: the head without stop strings that are blank; None: it has none of them.
     """
 
     request: Generate
     indices: range
     head: str
     stream: type[AnswerStream]
+    tags: tuple[Tag, ...] = TAGS
+    late_head: str | None = None
 
     @property
     def body(self) -> bytes:
@@ -76,6 +83,9 @@ class Generation:
     def answers(self, reader: Reader, n_attempts: int, times: Times) -> Iterator[Reply]:
         """One row per sample.
 
+        SendAgain where a blank stop string (such as "\\n\\n") ended an answer before it began: it
+        is then sent without them, and they are looked for behind the leading blank lines.
+
         A server counts the tokens of all choices together: with several, none has a count.
         """
         assert isinstance(reader, StreamReader)
@@ -83,6 +93,8 @@ class Generation:
         n_prompt, n_completion = (
             _count(stream.usage.get(f"{part}_tokens")) for part in ("prompt", "completion")
         )
+        if self.late_head is not None and any(map(_never_began, stream.choices.values())):
+            raise SendAgain(replace(self, head=self.late_head, late_head=None))
         for place, index in enumerate(self.indices):
             choice = stream.choices[place]
             base = Reply(
@@ -108,6 +120,7 @@ class Generation:
                 stop=self.request.sampling.stop,
                 reasoning=choice.reasoning,
                 finish_reason=choice.finish_reason,
+                tags=self.tags,
             )
 
     def bases(self, n_attempts: int) -> Iterator[Reply]:
@@ -163,6 +176,7 @@ class ServiceBackend(ABC):
 
     def __init__(self, model: ModelPlan) -> None:
         self.model = model
+        self._tags = tags_of(model.reasoning_tags)
         self._cancellation = Cancellation()
         self._connection: Connection | None = None
         self._scorer: LikelihoodScorer | None = None
@@ -256,9 +270,10 @@ class ServiceBackend(ABC):
             if not isinstance(request, Generate):
                 scored.append(request)
                 continue
-            head = json.dumps(self.body_of(server.model, request))[:-1]
+            body = self.body_of(server.model, request)
+            head, late_head = json.dumps(body)[:-1], _without_blank_stops(body)
             for indices in _runs(request.indices, self.model.n_per_request == "all"):
-                yield Generation(request, indices, head, self.stream)
+                yield Generation(request, indices, head, self.stream, self._tags, late_head)
 
     def body_of(self, name: str, request: Generate) -> dict[str, Any]:
         """The body without n and seed: only what the API knows, plus model.extra_body."""
@@ -306,6 +321,21 @@ class ServiceBackend(ABC):
                     f"may hold anything but {', '.join(OUR_KEYS)}."
                 )
         check_limits(model)
+
+
+def _without_blank_stops(body: dict[str, Any]) -> str | None:
+    """The head of a body without its blank stop strings; None where it has none."""
+    stops = body.get("stop") or []
+    kept = [stop for stop in stops if stop.strip()]
+    if len(kept) == len(stops):
+        return None
+    rest = {key: value for key, value in body.items() if key != "stop"}
+    return json.dumps({**rest, "stop": kept} if kept else rest)[:-1]
+
+
+def _never_began(choice: Choice) -> bool:
+    """Whether an answer was stopped before anything but blanks had come."""
+    return choice.finish_reason == "stop" and not (choice.text or "").strip()
 
 
 def _runs(indices: tuple[int, ...], is_joint: bool) -> Iterator[range]:

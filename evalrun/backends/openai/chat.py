@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from evalrun.backends.openai.backend import ServiceBackend
-from evalrun.backends.openai.http.stream import ChatStream
+from evalrun.backends.openai.replies.stream import ChatStream
 from evalrun.backends.openai.scoring.chat_scorer import ChatScorer
 from evalrun.types import Message
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evalrun.backends.openai.backend import ServiceBackend
-from evalrun.backends.openai.http.stream import TextStream
+from evalrun.backends.openai.replies.stream import TextStream
 from evalrun.backends.openai.scoring.prompt_scorer import PromptScorer
 from evalrun.types import Message
 

@@ -138,7 +138,7 @@ class VllmBackend:
                 if isinstance(done, ScoringRequest):
                     flight.again.extend(done.take(output))
                 elif done is not None:
-                    for reply in self._replies(done, output):
+                    for reply in self._replies(done, output, flight):
                         sink(reply)
 
     def cancel(self) -> None:
@@ -279,7 +279,7 @@ class VllmBackend:
             max_tokens=said.max_tokens,
             temperature=said.temperature,
             top_p=said.top_p,
-            stop=list(said.stop) if self.model.reasoning is False else None,
+            stop=list(call.stops) if self.model.reasoning is False else None,
             output_kind=RequestOutputKind.FINAL_ONLY,
             **{name: value for name, value in rest.items() if value is not None},
         )
@@ -295,7 +295,10 @@ class VllmBackend:
                 "are kept; --resume asks for the rest, --debug shows the engine's own messages."
             ) from error
 
-    def _replies(self, call: GenerationRequest, output: Any) -> Iterator[Reply]:
+    def _replies(self, call: GenerationRequest, output: Any, flight: Flight) -> Iterator[Reply]:
+        """The rows of a finished call; samples that a blank stop string ended before they began are
+        drawn again without it.
+        """
         now = time.time()
         for each in sorted(output.outputs, key=lambda one: one.index):
             row = replace(
@@ -305,18 +308,21 @@ class VllmBackend:
                 ended_s=now,
             )
             if each.finish_reason not in ("stop", "length"):
-                yield failed(
-                    row,
-                    Status.INCOMPLETE,
-                    "engine",
-                    f"the engine ended the request: {each.finish_reason}",
-                )
+                message = f"the engine ended the request: {each.finish_reason}"
+                broken = failed(row, Status.INCOMPLETE, "engine", message)
+                yield replace(broken, raw_text=each.text)
+                continue
+            is_blank = isinstance(each.stop_reason, str) and not each.stop_reason.strip()
+            if call.has_blank_stops and is_blank and not each.text.strip():
+                alone = (call.rows[each.index],)
+                flight.again.append(replace(call, rows=alone, has_blank_stops=False))
                 continue
             yield answered(
                 row,
                 each.text,
                 stop=call.job.request.sampling.stop,
                 is_open=call.job.prompt.is_open,
+                tags=self._rendering().tags,
                 finish_reason=each.finish_reason,
             )
 

@@ -15,13 +15,25 @@ from evalrun.types import Reply
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One request to the engine: rows of consecutive sample numbers, child i drawn with seed +
-    i.
+    """One request to the engine: child i is drawn with the seed of the first row + i.
+
+    Attributes:
+        job: the request and its prompt.
+        rows: of consecutive sample numbers.
+        started_s: seconds since the epoch.
+        has_blank_stops: stop strings such as "\\n\\n" end it too, also before it has begun.
     """
 
     job: prompts.Job
     rows: tuple[Reply, ...]
     started_s: float
+    has_blank_stops: bool = True
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings that the engine looks for."""
+        stop = self.job.request.sampling.stop
+        return stop if self.has_blank_stops else tuple(s for s in stop if s.strip())
 
     @property
     def prompt_ids(self) -> tuple[int, ...]:
@@ -48,7 +60,7 @@ class Flight:
     def __init__(self, waiting: Iterator[EngineRequest], most: int) -> None:
         self._waiting = waiting
         self._most = most
-        self.again: deque[ScoringRequest] = deque()
+        self.again: deque[EngineRequest] = deque()
         self.flying: dict[str, EngineRequest] = {}
 
     def due(self) -> Iterator[EngineRequest]:

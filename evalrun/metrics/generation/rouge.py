@@ -106,7 +106,7 @@ def rouge(kinds: Sequence[str], golds: Sequence[Parts], pred: Parts) -> list[flo
 
 
 def has_tokens(golds: Sequence[Parts], pred: Parts) -> bool:
-    """True where the answer and some gold hold a token: else 0 is said by the tokenizer, not by
+    """True where the answer and some gold hold a token; else a 0 comes from the tokenizer, not from
     the answer.
     """
     return bool(pred.tokens) and any(gold.tokens for gold in golds)

@@ -113,9 +113,8 @@ class Rouge(RougeGroup):
     source="BIG-bench and T5 (Raffel et al. 2020, arXiv 1910.10683), with rouge-score 0.1.2",
 )
 class RougeT5(RougeGroup):
-    """The four scores of `rouge` times 100, after ` .
-
-    ` has become a full stop and a new line on both sides.
+    """The four scores of `rouge` times 100, of texts in which a full stop between blanks ends its
+    line.
 
     Range [0, 100], in percent. Every gold is read; the best counts.
     """

@@ -101,7 +101,7 @@ class F1Score(FixedScorer):
     2·P·R / (P + R) with P, R the shared share of the answer's and the gold's words.
 
     Attributes:
-        tokens: set (every word counts once) or multiset (as often as it stands). Nothing on either
+        tokens: set (every word counts once) or multiset (as often as it occurs). Nothing on either
             side gives 0.
     """
 

@@ -32,7 +32,7 @@ def check_tokens(tokens: Any) -> None:
 def word_f1(answer: Words, gold: Words) -> float:
     """2·shared / (answer + gold) words, which is 2PR/(P+R). 0 where either is empty. Range [0, 1].
 
-    Two sets: every word counts once. Two tuples: as often as it stands in both (SQuAD).
+    Two sets: every word counts once. Two tuples: as often as it occurs in both (SQuAD).
     """
     if not answer or not gold:
         return 0.0
@@ -120,7 +120,7 @@ class LabelF1(Metric):
     """The whole answers are labels: statistics are the gold's and the predicted label of each
     document.
 
-    The predicted label is the first sample as it stands, nothing where there is no answer. Where it
+    The predicted label is the whole first sample, empty where there is no answer. Where it
     equals one of several golds, that gold is the label, else the first.
     """
 

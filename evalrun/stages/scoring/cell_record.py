@@ -10,6 +10,7 @@ from evalrun.stages.scoring.consistency_check import consistency_of, contradicti
 from evalrun.stages.scoring.estimates import ScoredMetric, estimates_of, remarks_of
 from evalrun.stages.scoring.sample_verdicts import Judged
 from evalrun.stages.scoring.saved_answers import SavedAnswers
+from evalrun.store.cell.failed_rows import first_failure
 from evalrun.store.cell.files import CellFiles
 from evalrun.types import Cell, Counts, Kind, Plan, Record, Status
 
@@ -55,7 +56,7 @@ def record_of(
                 item, cell.ask_id, saved.by_kind[item.metric.reads].statuses, saved.is_prefix
             )
         ),
-        notes=(*saved.remarks, *_notes(plan, cell, scored)),
+        notes=(*saved.remarks, *_failure_note(files, saved), *_notes(plan, cell, scored)),
         consistency=consistency_of(scored, cell.ask_id, n_docs),
     )
 
@@ -96,6 +97,13 @@ def _state(
     reason += f", more than max_error_rate={max_error_rate:g} allows"
     reason += "; --resume asks for the failed ones again" if saved.n_failed else ""
     return "incomplete", reason
+
+
+def _failure_note(files: CellFiles, saved: SavedAnswers) -> tuple[str, ...]:
+    """What the first failed request of a cell was told, where one failed."""
+    if not saved.n_failed or (first := first_failure(files)) is None:
+        return ()
+    return (f"{saved.n_failed} of {saved.n_rows} requests failed, the first of {first}",)
 
 
 def _is_lacking(item: ScoredMetric, rate: float) -> bool:

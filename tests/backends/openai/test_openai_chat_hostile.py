@@ -24,7 +24,7 @@ from support.chat_servers import (
 )
 
 from evalrun.backends.openai.http import client
-from evalrun.backends.openai.http.stream import error_text
+from evalrun.backends.openai.replies.error_objects import error_text
 
 WHOLE = (
     b'data: {"choices": [{"index": 0, "delta": {"content": "12"}, "finish_reason": "stop"}]%b}\n\n'

@@ -13,13 +13,13 @@ from support.chat_servers import SSE_HEAD, ask, http, mock, plan, rows_of, scrip
 
 from evalrun import backends
 from evalrun.backends.openai.backend import Generation
-from evalrun.backends.openai.http.body import StreamReader
 from evalrun.backends.openai.http.concurrency import (
     FIRST_LIMIT,
     Endpoint,
     EndpointPool,
     RequestRate,
 )
+from evalrun.backends.openai.replies.body import StreamReader
 from evalrun.errors import Stopped
 from evalrun.types import Generate, Reply
 

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.workspace import ROOT
 
-from evalrun.backends.openai.http.body import StreamReader
 from evalrun.backends.openai.http.retry import AttemptFailed
-from evalrun.backends.openai.http.sse import Event, EventParser
-from evalrun.backends.openai.http.stream import ChatStream, error_text, whole
+from evalrun.backends.openai.replies.body import StreamReader
+from evalrun.backends.openai.replies.error_objects import error_text, whole
+from evalrun.backends.openai.replies.sse import Event, EventParser
+from evalrun.backends.openai.replies.stream import ChatStream
 from evalrun.types import Status
 
 CASES = {

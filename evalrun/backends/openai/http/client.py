@@ -8,11 +8,10 @@ import asyncio
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from evalrun.backends.base import Sink, failed
-from evalrun.backends.openai.http.body import Reader
 from evalrun.backends.openai.http.concurrency import Endpoint, EndpointPool, RequestRate
 from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.event_loop import work_through
@@ -23,14 +22,18 @@ from evalrun.backends.openai.http.retry import (
     retry_after_s,
     wait_s,
 )
+from evalrun.backends.openai.http.sending import SendAgain, Sending, ServerCall, Times
 from evalrun.backends.openai.http.server import (
     LONGEST_ERROR_BYTES,
+    at,
     body_text,
     problem_text,
     proxy_of,
     read_up_to,
 )
 from evalrun.backends.openai.http.timeouts import AttemptTimer, TimeoutWatcher
+from evalrun.backends.openai.replies.body import Reader
+from evalrun.backends.openai.replies.error_objects import filtered, is_filter_body
 from evalrun.errors import TaskFailure, visible
 from evalrun.types import Reply, Status
 
@@ -38,58 +41,10 @@ if TYPE_CHECKING:
     import aiohttp
 
 DRAIN_S = 1.0
+FILTER_STATUSES = (400, 403, 422, 451)
 ERROR_BODY_S = 5.0
 # a line that never ends would fill the memory long before a time limit
 LONGEST_BODY_BYTES = 256_000_000
-
-
-class Times:
-    """Of one attempt: started, first token, headers there. Seconds since the epoch."""
-
-    __slots__ = ("first_s", "is_open", "started_s")
-
-    def __init__(self) -> None:
-        self.started_s = time.time()
-        self.first_s: float | None = None
-        self.is_open = False
-
-
-class ServerCall(Protocol):
-    """One body to send, and the rows that its answer, or its failure, becomes."""
-
-    @property
-    def body(self) -> bytes:
-        """The body as it is sent."""
-
-    def reader(self) -> Reader:
-        """A new reader for one attempt."""
-
-    def answers(self, reader: Reader, n_attempts: int, times: Times) -> Iterable[Reply]:
-        """The rows of a whole answer. AttemptFailed where it is not what was asked for."""
-
-    def bases(self, n_attempts: int) -> Iterable[Reply]:
-        """The rows without an answer: keys and seeds."""
-
-
-@dataclass(slots=True)
-class Sending:
-    """A call on its way.
-
-    Attributes:
-        call: what is sent.
-        body: its bytes.
-        total_at: when it must be done, with all its attempts, on the loop's clock.
-        n_attempts: that were begun.
-        endpoint: of the last attempt.
-        times: of the last attempt.
-    """
-
-    call: ServerCall
-    body: bytes
-    total_at: float
-    n_attempts: int = 0
-    endpoint: Endpoint | None = None
-    times: Times = field(default_factory=Times)
 
 
 async def send_all(
@@ -124,7 +79,7 @@ class Client:
 
         self.connection = connection
         self.model = model = connection.model
-        urls = [f"{url}/{route}" for url in connection.server.urls]
+        urls = [at(url, route) for url in connection.server.urls]
         self.session = session
         self.sink = sink
         self.pool = EndpointPool(
@@ -151,7 +106,9 @@ class Client:
             return
         sending = Sending(call, call.body, self.loop.time() + self.model.total_timeout_s)
         fault: AttemptFailed | None = None
-        while isinstance(outcome := await self._send(sending), AttemptFailed):
+        while not isinstance(outcome := await self._send(sending), list):
+            if outcome is None:
+                continue
             fault = outcome
             if self._may_go_elsewhere(fault, sending):
                 sending.n_attempts -= 1
@@ -171,8 +128,11 @@ class Client:
         if self.refusals.note(fault) and fault is not None:
             raise self._given_up(fault)
 
-    async def _send(self, sending: Sending) -> list[Reply] | AttemptFailed:
-        """One attempt, at an endpoint that has room for it: the rows, or why there are none."""
+    async def _send(self, sending: Sending) -> list[Reply] | AttemptFailed | None:
+        """One attempt, at an endpoint that has room for it: the rows, or why there are none.
+
+        None: it did not count, and the call now has another form.
+        """
         asked_at = self.loop.time()
         sending.endpoint = endpoint = await self.pool.take(sending.endpoint)
         try:
@@ -182,8 +142,19 @@ class Client:
             sending.total_at += sent_at - asked_at
             sending.n_attempts += 1
             sending.times = Times()
+            sending.body = self.connection.refused.adapted(sending.body)
             return await self._attempt(sending, endpoint)
+        except SendAgain as again:
+            sending.call, sending.body = again.call, again.call.body
+            sending.n_attempts -= 1
+            return None
         except AttemptFailed as fault:
+            status = fault.http_status or 0
+            body = self.connection.refused.learned(status, fault.message, sending.body)
+            if body is not None:
+                sending.body = body
+                sending.n_attempts -= 1
+                return None
             endpoint.failed(fault.http_status, fault.is_unreachable, sent_at, self.loop.time())
             return fault
         finally:
@@ -236,7 +207,14 @@ class Client:
             if not reader.is_complete():
                 is_unreachable = isinstance(fault, aiohttp.ClientConnectorError)
                 raise _disconnected(fault, times.is_open, is_unreachable) from fault
-        return list(sending.call.answers(reader, sending.n_attempts, times))
+        rows = list(sending.call.answers(reader, sending.n_attempts, times))
+        broken = next((row for row in rows if row.status == Status.INCOMPLETE), None)
+        if broken is not None:  # the server itself says so: another attempt may bring the whole
+            message = broken.error_message or ""
+            raise AttemptFailed(
+                "finish_reason", message, status=Status.INCOMPLETE, http_status=200, rows=rows
+            )
+        return rows
 
     async def _read(
         self,
@@ -287,6 +265,8 @@ class Client:
             fault: of its last attempt.
             wait: seconds that would have passed its time limit; None: it did not fail by that.
         """
+        if fault.rows is not None:
+            return fault.rows
         message, n_attempts, times = fault.message, sending.n_attempts, sending.times
         if wait is not None and not fault.is_final and n_attempts <= self.model.retries:
             message += (
@@ -299,7 +279,8 @@ class Client:
             base = replace(
                 base, http_status=fault.http_status, started_s=times.started_s, ended_s=ended_s
             )
-            rows.append(failed(base, fault.status, fault.error_type, message))
+            row = failed(base, fault.status, fault.error_type, message)
+            rows.append(replace(row, raw_text=fault.raw_text))
         return rows
 
     def _timed_out(self, timer: AttemptTimer, is_open: bool) -> AttemptFailed:
@@ -343,6 +324,8 @@ async def _refused(response: aiohttp.ClientResponse) -> AttemptFailed:
     if 300 <= status < 400:
         place = response.headers.get("Location", "a place that it does not name")
         message = f"redirected to {place}: set model.base_url to where the API is"
+    if status in FILTER_STATUSES and is_filter_body(body):
+        return filtered(message, status)
     is_final = not is_worth_repeating(status)
     wait = retry_after_s(response.headers.get("Retry-After"), time.time())
     return AttemptFailed(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalrun.backends.cancelling import Cancellation
 from evalrun.backends.openai.http.event_loop import run_loop
+from evalrun.backends.openai.http.refused_fields import RefusedFields
 from evalrun.backends.openai.http.server import ApiKey, Server, new_session
 from evalrun.types import ModelPlan
 
@@ -26,12 +27,17 @@ class Connection:
         server: where the model is.
         key: goes into the header of every request.
         cancellation: ends the requests in flight.
+        refused: fields that the server turned out not to take.
     """
 
     model: ModelPlan
     server: Server
     key: ApiKey
     cancellation: Cancellation = field(default_factory=Cancellation)
+    refused: RefusedFields = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "refused", RefusedFields(self.model.name))
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main` in an event loop of its own. Cancelled where another thread ended it."""

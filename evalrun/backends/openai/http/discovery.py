@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from evalrun.backends.openai.http.retry import is_worth_repeating, retry_after_s, wait_s
 from evalrun.backends.openai.http.server import (
-    VERSIONED,
     ApiKey,
     Server,
+    above_version,
     api_roots,
+    at,
     body_text,
     new_session,
     problem_text,
@@ -109,7 +110,7 @@ class Probe:
         roots = api_roots(self.base_url, self.where)
         async with new_session(self.key, self.model.connect_timeout_s) as session:
             for root in roots:
-                listing = await self._get(session, f"{root}/models")
+                listing = await self._get(session, at(root, "models"))
                 if listing.status == 200 and (served := _names(listing.json())) is not None:
                     return Server(
                         root, self._name(root, served), served, await self._version(session, root)
@@ -213,7 +214,7 @@ class Probe:
         """True where POST of an empty body to the route is refused for its content, not for its
         address.
         """
-        answer = await self._send(session, "POST", f"{root}/{self.route}")
+        answer = await self._send(session, "POST", at(root, self.route))
         self.tried.append(answer.said.replace("GET", "POST", 1))
         if answer.status in (401, 403):
             raise self._unreachable(answer)
@@ -221,8 +222,7 @@ class Probe:
 
     async def _version(self, session: aiohttp.ClientSession, root: str) -> str | None:
         """What /version says, at the server's root or the API's. None where it says nothing."""
-        bare = VERSIONED.sub("", root)
-        for url in dict.fromkeys((f"{bare}/version", f"{root}/version")):
+        for url in dict.fromkeys((at(above_version(root), "version"), at(root, "version"))):
             answer = await self._send(session, "GET", url)
             found = answer.json() if answer.status == 200 else None
             if isinstance(found, dict) and isinstance(found.get("version"), str):

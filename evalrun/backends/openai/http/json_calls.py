@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from evalrun.backends.openai.http.body import JsonReader, Reader
-from evalrun.backends.openai.http.client import Client, Times
+from evalrun.backends.openai.http.client import Client
 from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.event_loop import work_through
-from evalrun.backends.openai.http.server import VERSIONED
+from evalrun.backends.openai.http.sending import Times
+from evalrun.backends.openai.http.server import above_version
+from evalrun.backends.openai.replies.body import JsonReader, Reader
 from evalrun.types import Reply
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class JsonClient:
             server = connection.server
             root = replace(
                 server,
-                url=VERSIONED.sub("", server.url),
-                others=tuple(VERSIONED.sub("", url) for url in server.others),
+                url=above_version(server.url),
+                others=tuple(above_version(url) for url in server.others),
             )
             connection = replace(connection, server=root)
         self._concurrency = connection.model.concurrency

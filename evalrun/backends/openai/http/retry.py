@@ -7,7 +7,7 @@ import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from evalrun.types import Status
+from evalrun.types import Reply, Status
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
@@ -21,9 +21,16 @@ _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 class AttemptFailed(Exception):
     """One attempt that brought no answer.
 
-    error_type and message go into the row if it was the last attempt. is_final: another attempt
-    cannot help. is_refusal: the same may be expected of every further request. retry_after_s: the
-    server's own wait.
+    Args:
+        error_type: goes into the row if it was the last attempt, as the message does.
+        message: what happened.
+        status: of the row.
+        http_status: of the response, if there was one.
+        is_final: another attempt cannot help.
+        is_refusal: the same may be expected of every further request.
+        retry_after_s: the server's own wait, in seconds.
+        raw_text: what came, where it could not be read.
+        rows: the rows if it was the last attempt, where they are known.
     """
 
     def __init__(
@@ -36,6 +43,8 @@ class AttemptFailed(Exception):
         is_final: bool = False,
         is_refusal: bool = False,
         retry_after_s: float | None = None,
+        raw_text: str | None = None,
+        rows: list[Reply] | None = None,
     ) -> None:
         super().__init__(message)
         self.error_type = error_type
@@ -45,6 +54,8 @@ class AttemptFailed(Exception):
         self.is_final = is_final
         self.is_refusal = is_refusal
         self.retry_after_s = retry_after_s
+        self.raw_text = raw_text
+        self.rows = rows
 
     @property
     def is_unreachable(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
-from evalrun.backends.openai.http.stream import error_text
+from evalrun.backends.openai.replies.error_objects import error_text
 from evalrun.errors import Fault, visible
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KEEP_ALIVE_S = 4.0  # shorter than the 5 s after which uvicorn closes an idle connection
 LONGEST_ERROR_BYTES = 65536
 VERSIONED = re.compile(r"/v[0-9]+[a-z0-9]*$")
+_QUERY = re.compile(r"(api-version=[0-9A-Za-z.\-]+)?")  # anything else might be a secret
 
 
 class ApiKey:
@@ -114,14 +115,26 @@ def api_roots(base_url: str | None, key: str = "model.base_url") -> tuple[str, .
         )
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Fault(f"{key}={visible(base_url)!r} is no http(s) URL with a host. {allowed}.")
-    if parts.query or parts.fragment:
+    if parts.fragment or not _QUERY.fullmatch(parts.query):
         raise Fault(
-            f"{key}={visible(base_url)!r} has a query or fragment, which a root cannot have. "
-            f"{allowed}."
+            f"{key}={visible(base_url)!r} has a query or fragment, which a root cannot have "
+            f"(but ?api-version=DATE). {allowed}."
         )
     path = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/chat").rstrip("/")
     paths = (path,) if VERSIONED.search(path) else (f"{path}/v1", path)
-    return tuple(urlunsplit((parts.scheme, parts.netloc, p, "", "")) for p in paths)
+    return tuple(urlunsplit((parts.scheme, parts.netloc, p, parts.query, "")) for p in paths)
+
+
+def at(root: str, route: str) -> str:
+    """The URL of a route below a root, whose query (?api-version=...) goes to the end."""
+    url, mark, query = root.partition("?")
+    return f"{url}/{route}{mark}{query}"
+
+
+def above_version(root: str) -> str:
+    """A root without its last part, where that is a version (/v1)."""
+    url, mark, query = root.partition("?")
+    return VERSIONED.sub("", url) + mark + query
 
 
 def new_session(key: ApiKey, connect_timeout_s: float) -> aiohttp.ClientSession:

@@ -13,9 +13,10 @@ from evalrun.backends.base import Sink
 from evalrun.backends.loglikelihood.encoder import Item
 from evalrun.backends.loglikelihood.pending_rows import PendingRows
 from evalrun.backends.loglikelihood.spans import Score, ScoredRequest, Span
-from evalrun.backends.openai.http.body import JsonReader, Reader
-from evalrun.backends.openai.http.client import Client, ServerCall, Times
+from evalrun.backends.openai.http.client import Client
 from evalrun.backends.openai.http.event_loop import work_through
+from evalrun.backends.openai.http.sending import ServerCall, Times
+from evalrun.backends.openai.replies.body import JsonReader, Reader
 from evalrun.backends.openai.scoring import responses
 from evalrun.backends.openai.scoring.token_tree import (
     Node,

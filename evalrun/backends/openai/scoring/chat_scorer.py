@@ -19,10 +19,11 @@ from evalrun.backends.local import loading
 from evalrun.backends.local.prompts import PromptRenderer
 from evalrun.backends.loglikelihood.encoder import Item
 from evalrun.backends.loglikelihood.spans import Score, ScoredRequest, Span
-from evalrun.backends.openai.http.client import Client, ServerCall
+from evalrun.backends.openai.http.client import Client
 from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.json_calls import JsonClient
 from evalrun.backends.openai.http.retry import AttemptFailed
+from evalrun.backends.openai.http.sending import ServerCall
 from evalrun.backends.openai.scoring import responses
 from evalrun.backends.openai.scoring.calls import (
     MOST_TOKEN_IDS,

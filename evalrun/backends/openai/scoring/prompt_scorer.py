@@ -13,11 +13,12 @@ from evalrun.backends.base import Sink
 from evalrun.backends.local import loading
 from evalrun.backends.loglikelihood.encoder import Encoder, Item, Refused
 from evalrun.backends.loglikelihood.spans import ScoredRequest, Span
-from evalrun.backends.openai.http.client import Client, ServerCall
+from evalrun.backends.openai.http.client import Client
 from evalrun.backends.openai.http.connection import Connection
 from evalrun.backends.openai.http.json_calls import JsonClient
 from evalrun.backends.openai.http.retry import AttemptFailed
-from evalrun.backends.openai.http.server import VERSIONED, proxy_of
+from evalrun.backends.openai.http.sending import ServerCall
+from evalrun.backends.openai.http.server import above_version, at, proxy_of
 from evalrun.backends.openai.scoring import responses
 from evalrun.backends.openai.scoring.calls import (
     OnceSink,
@@ -123,7 +124,7 @@ class PromptScorer:
             if self._own is None:
                 self._own = loading.load_tokenizer(self._model, self._model.tokenizer)
             return self._own
-        info = await self._get(session, f"{VERSIONED.sub('', self._server.url)}/tokenizer_info")
+        info = await self._get(session, at(above_version(self._server.url), "tokenizer_info"))
         names = (
             _token_text(info.get(name)) if isinstance(info, dict) else None
             for name in ("bos_token", "eos_token")
@@ -138,7 +139,7 @@ class PromptScorer:
 
     async def _listed_limit(self, session: aiohttp.ClientSession) -> int | None:
         """max_model_len of /models, where the server (vLLM, SGLang) lists it."""
-        listing = await self._get(session, f"{self._server.url}/models")
+        listing = await self._get(session, at(self._server.url, "models"))
         entries = listing.get("data") if isinstance(listing, dict) else None
         for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, dict) and entry.get("id") == self._server.model:
@@ -151,7 +152,7 @@ class PromptScorer:
         none, or nobody tells.
         """
         told = await self._get(
-            session, f"{VERSIONED.sub('', self._server.url)}/metrics", is_json=False
+            session, at(above_version(self._server.url), "metrics"), is_json=False
         )
         config = CACHE_CONFIG.search(told) if isinstance(told, str) else None
         labels = dict(LABEL.findall(config[0])) if config is not None else {}

@@ -15,9 +15,9 @@ from typing import Any, assert_never
 
 from evalrun.backends.base import failed
 from evalrun.backends.loglikelihood.spans import ScoredRequest
-from evalrun.backends.openai.http.body import JsonReader, Reader
-from evalrun.backends.openai.http.client import ServerCall, Times
 from evalrun.backends.openai.http.retry import AttemptFailed
+from evalrun.backends.openai.http.sending import ServerCall, Times
+from evalrun.backends.openai.replies.body import JsonReader, Reader
 from evalrun.backends.openai.scoring.calls import Way
 from evalrun.backends.openai.scoring.responses import Echo
 from evalrun.types import Loglikelihood, Reply, Rolling, Status

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from evalrun.backends.openai.http.retry import AttemptFailed
 from evalrun.backends.openai.http.server import body_text
-from evalrun.backends.openai.http.sse import EventParser
-from evalrun.backends.openai.http.stream import AnswerStream, error_event
+from evalrun.backends.openai.replies.error_objects import error_event
+from evalrun.backends.openai.replies.sse import EventParser
+from evalrun.backends.openai.replies.stream import AnswerStream
 
 FIRST_BYTES = 300
 

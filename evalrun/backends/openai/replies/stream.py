@@ -7,19 +7,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalrun.backends.openai.http.retry import AttemptFailed, is_worth_repeating
-from evalrun.backends.openai.http.sse import Event
+from evalrun.backends.openai.http.retry import AttemptFailed
+from evalrun.backends.openai.replies.error_objects import error_event, whole
+from evalrun.backends.openai.replies.sse import Event
 from evalrun.types import Status
-
-_PERMANENT = (
-    "invalid_request",
-    "badrequest",
-    "bad_request",
-    "authentication",
-    "permission",
-    "notfound",
-    "not_found",
-)
 
 
 @dataclass(slots=True)
@@ -39,6 +30,10 @@ class Choice:
     def reasoning(self) -> str | None:
         """What came in `reasoning_content` or `reasoning`; None where nothing came."""
         return whole(self.thought) if self.thought else None
+
+
+TEXT_PARTS = ("text", "output_text", "refusal")
+THOUGHT_PARTS = ("thinking", "reasoning", "reasoning_text", "summary_text", "thought")
 
 
 class AnswerStream(ABC):
@@ -143,14 +138,15 @@ class AnswerStream(ABC):
 
     def is_complete(self, index: int = 0) -> bool:
         """True where answer `index` has come whole: it has a finish_reason, or [DONE] came after
-        content.
+        content and the server gives no finish_reason at all.
         """
         choice = self.choices.get(index)
         if choice is None:
             return False
-        return choice.finish_reason is not None or (
-            self.is_done and any(choice.content + choice.thought)
-        )
+        if choice.finish_reason is not None:
+            return True
+        is_server_silent = all(other.finish_reason is None for other in self.choices.values())
+        return self.is_done and is_server_silent and any(choice.content + choice.thought)
 
     def require_complete(self, index: int = 0) -> Choice:
         """Answer `index`. AttemptFailed where it has not come whole."""
@@ -204,16 +200,36 @@ class ChatStream(AnswerStream):
 
     def _take_text(self, choice: Choice, part: dict[str, Any]) -> None:
         delta = part.get("delta")
+        if not delta and not choice.content and not choice.thought:
+            delta = part.get("message")  # some servers send the whole answer as one event
         if not isinstance(delta, dict):
             return
         content = delta.get("content")
-        if content is not None and isinstance(content, str):
-            choice.content.append(content)
-            if content:
-                self.has_token = True
+        if content.__class__ is str:
+            self._add(choice.content, content)
+        elif content is not None:
+            self._take_parts(choice, content)
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         if thought is not None and isinstance(thought, str):
-            choice.thought.append(thought)
+            self._add(choice.thought, thought)
+
+    def _take_parts(self, choice: Choice, content: Any) -> None:
+        """Content as a list of typed parts (Magistral, Databricks): texts and thoughts.
+
+        AttemptFailed for any other form: what cannot be read must not look like an empty answer.
+        """
+        for part in content if isinstance(content, list) else [content]:
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind in THOUGHT_PARTS:
+                self._add(choice.thought, _part_text(part, THOUGHT_PARTS))
+            elif kind in TEXT_PARTS:
+                self._add(choice.content, _part_text(part, TEXT_PARTS))
+            else:
+                raise _unreadable(part)
+
+    def _add(self, texts: list[str], text: str) -> None:
+        texts.append(text)
+        if text:
             self.has_token = True
 
 
@@ -230,52 +246,28 @@ class TextStream(AnswerStream):
                 self.has_token = True
 
 
+def _part_text(part: dict[str, Any], keys: tuple[str, ...]) -> str:
+    """The text of a typed part: under its type, or `text`; a list of parts is read in order."""
+    for key in (part["type"], "text", "content", *keys):
+        inner = part.get(key)
+        if isinstance(inner, str):
+            return inner
+        if isinstance(inner, list):
+            return "".join(
+                one if isinstance(one, str) else _part_text({"type": "text", **one}, keys)
+                for one in inner
+                if isinstance(one, str | dict)
+            )
+    raise _unreadable(part)
+
+
+def _unreadable(part: Any) -> AttemptFailed:
+    raw = json.dumps(part)
+    return AttemptFailed(
+        "malformed", f"a part of the content cannot be read: {raw[:300]}", raw_text=raw
+    )
+
+
 def _listed(indices: list[int]) -> str:
     shown = ", ".join(str(index) for index in indices[:10]) + (", ..." if len(indices) > 10 else "")
     return f"{len(indices)} (index {shown})" if indices else "none"
-
-
-def whole(parts: list[str]) -> str:
-    """The parts as one text: surrogate pairs cut between two parts are joined, a lone half
-    becomes U+FFFD.
-    """
-    text = "".join(parts)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def error_text(error: Any) -> str:
-    """The message inside an error object of any of the usual shapes; the JSON itself where there
-    is none.
-    """
-    while isinstance(error, dict):
-        inner = next(
-            (error[key] for key in ("message", "error", "detail", "msg") if error.get(key)), None
-        )
-        if inner is None:
-            break
-        error = inner
-    if isinstance(error, str):
-        return whole([error])
-    try:
-        return json.dumps(error)
-    except RecursionError:
-        return "an error that is nested too deep to be shown"
-
-
-def error_event(error: Any) -> AttemptFailed:
-    """An error that came inside a stream of HTTP status 200. Its code says whether to try again."""
-    code = error.get("code") if isinstance(error, dict) else None
-    if isinstance(code, str) and code.isdigit():
-        code = int(code)
-    if isinstance(code, int) and not isinstance(code, bool) and 400 <= code <= 599:
-        is_final = not is_worth_repeating(code)
-    else:
-        kind = str(error.get("type") or "").lower() if isinstance(error, dict) else ""
-        is_final = any(word in kind for word in _PERMANENT)
-    return AttemptFailed(
-        "error_event", error_text(error), http_status=200, is_final=is_final, is_refusal=is_final
-    )

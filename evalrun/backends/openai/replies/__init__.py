@@ -1,0 +1,1 @@
+"""What servers answer, read byte by byte: events, streamed completions, JSON bodies, errors."""
