@@ -5,6 +5,7 @@
     score(...)      the numbers of a metric over documents, without a run
     results(RUN)    the table of a stored run, as a DataFrame
     samples(RUN)    its answers with their verdicts, as a DataFrame
+    read(text, kind)  the answer that a text states: a letter, a number, a formula, ...
     Fault           what all of them raise where something cannot be done as it was asked
 
 These names are the public API. Every module below evalrun is private: it may change with any
@@ -19,14 +20,25 @@ from typing import TYPE_CHECKING, Any
 from evalrun.version import __version__
 
 if TYPE_CHECKING:
-    from evalrun.api import RunResult, plan, results, run, samples, score
+    from evalrun.api import RunResult, plan, read, results, run, samples, score
     from evalrun.errors import Fault
 
-__all__ = ["Fault", "RunResult", "__version__", "plan", "results", "run", "samples", "score"]
+_FUNCTIONS = ("RunResult", "plan", "read", "results", "run", "samples", "score")
+__all__ = [
+    "Fault",
+    "RunResult",
+    "__version__",
+    "plan",
+    "read",
+    "results",
+    "run",
+    "samples",
+    "score",
+]
 
 _HOMES = {
     "Fault": "evalrun.errors",
-    **dict.fromkeys(("RunResult", "plan", "results", "run", "samples", "score"), "evalrun.api"),
+    **dict.fromkeys(_FUNCTIONS, "evalrun.api"),
 }
 
 

@@ -1,4 +1,4 @@
-"""evalrun as a library: run, plan, score, results, samples.
+"""evalrun as a library: run, plan, score, results, samples, read.
 
 What the command line does, as functions: the same settings, the same errors (raised as Fault, never
 printed), the same files. Nothing global is left changed: not Hydra, nor sys.argv, the environment,
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from evalrun.metrics.base import Metric
+    from evalrun.reading.base import Reading
     from evalrun.stages.direct import Scores
     from evalrun.types import Plan, Record
 
-__all__ = ["RunResult", "plan", "results", "run", "samples", "score"]
+__all__ = ["RunResult", "plan", "read", "results", "run", "samples", "score"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,3 +212,31 @@ def score(
     from evalrun.stages import direct
 
     return direct.score(metric, docs, **params)
+
+
+def read(
+    text: str,
+    kind: str | Mapping[str, Any],
+    options: Sequence[str] | int | None = None,
+    truncated: bool | None = None,
+) -> Reading:
+    """The answer that a text states, as the scorers read it.
+
+    Args:
+        text: the answer of a model.
+        kind: letter, number, expression (or math), boxed, code, none (the whole text); or a mapping
+            {json: FIELD}, {tag: NAME}, {regex: PATTERN, group: 1, which: first|last}.
+        options: only for letter: the texts of the options, or how many there are; None: 26.
+        truncated: whether the text was cut off at the token limit; None: judged from the text.
+
+    Returns:
+        Reading: value (None where the text states none, with the reason: none, several or cut),
+        span, rule, is_weak, runner_up. The rules and their error rates: docs/reading.md.
+
+    Raises:
+        Fault: an unknown kind, with the nearest name.
+        TimeoutError: a regular expression of the caller takes too long.
+    """
+    from evalrun.reading import kinds
+
+    return kinds.read(text, kind, options, truncated)

@@ -18,6 +18,7 @@ from evalrun.types.asking import (
 )
 from evalrun.types.judging import (
     Answer,
+    Candidate,
     Choices,
     Consistency,
     Counts,
@@ -44,6 +45,7 @@ from evalrun.types.planning import (
 
 __all__ = [
     "Answer",
+    "Candidate",
     "Cell",
     "Choices",
     "Consistency",

@@ -65,6 +65,22 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A place in a text that could be its answer.
+
+    Attributes:
+        value: the answer in canonical form (a capital letter, a number as text, an expression).
+        start, end: its characters [start, end) in the text.
+        rule: name of the rule that found it.
+    """
+
+    value: str
+    start: int
+    end: int
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One sample judged by one scorer.
 

@@ -38,12 +38,13 @@ def config_keys() -> set[str]:
     names.
     """
     kinds = [*vars(schema).values(), *map(METRICS.get, METRICS), *map(SCORERS.get, SCORERS)]
-    return {
+    fields = {
         field.name
         for kind in kinds
         if dataclasses.is_dataclass(kind)
         for field in dataclasses.fields(kind)
     }
+    return fields | {"truncated"}  # of the public evalrun.read(text, kind, options, truncated)
 
 
 # ---- the laws hold -------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ found = {
     "score": [e.value for e in numbers.values()],
     "results": evalrun.results("latest")["value"].tolist(),
     "samples": evalrun.samples("latest")["value"].tolist(),
+    "read": evalrun.read("The answer is B.", "letter", 4).value,
     "Fault": issubclass(evalrun.Fault, Exception),
     "__version__": evalrun.__version__ == evalrun.version.__version__,
     "RunResult": callable(evalrun.RunResult),
@@ -56,6 +57,7 @@ def test_every_public_name_works_when_every_module_is_loaded(tmp_path: Path) -> 
         "score": [1.0],
         "results": [0.5],
         "samples": [1.0, 0.0],
+        "read": "B",
         **dict.fromkeys(("Fault", "__version__", "RunResult"), True),
     }
 
