@@ -62,7 +62,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["-m", "task=[gsm8k],[gsm8]"], "There is no task 'gsm8' in task=[gsm8k],[gsm8]."),
     (
         ["model.backend=hff"],
-        "There is no backend 'hff' in model.backend of model smollm2. Did you mean 'hf'?",
+        "There is no backend 'hff' in model.backend. Did you mean 'hf'?",
     ),
     (
         ["model.temprature=1"],
