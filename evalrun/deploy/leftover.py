@@ -1,6 +1,4 @@
-"""What came of a run's deploy.sh and outlived its supervisor: found by the HOME that only this
-run gives (Linux).
-"""
+"""Orphaned processes of a run's deploy.sh, found by the HOME that only this run sets (Linux)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that starts a command and ends all of it: when told to, when the command ends, when
+"""The process that starts a command and ends all of it: on request, when the command ends, when
 evalrun is gone.
 
 Run as a script, so that it loads the standard library only. Its order is one JSON line on stdin:
@@ -95,7 +95,7 @@ def end_all(
         left: pid -> start time of what still runs, asked again and again.
         send: (pid, start time, signal) -> None.
     """
-    told: set[tuple[int, str]] = set()
+    signalled: set[tuple[int, str]] = set()
     start = time.monotonic()
     while running := left():
         elapsed = time.monotonic() - start
@@ -104,9 +104,9 @@ def end_all(
         for pid, begun in running.items():
             if elapsed >= term_s:
                 send(pid, begun, signal.SIGKILL)
-            elif (pid, begun) not in told:
+            elif (pid, begun) not in signalled:
                 send(pid, begun, signal.SIGTERM)
-                told.add((pid, begun))
+                signalled.add((pid, begun))
         time.sleep(0.02)
     return []
 

@@ -186,8 +186,7 @@ def test_stored_plan_alone_imports_nothing(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("countin", "There is no backend 'countin' in model.backend. Did you mean "
-                    "'counting'?"),
+        ("countin", "There is no backend 'countin' in model.backend. Did you mean 'counting'?"),
         ("broken", "backend broken of the installed package evalrun-counting "
                    "(evalrun_counting.missing:Nothing) cannot be imported"),
         ("unnamed", "registers no such backend: @backend('unnamed', ...) must decorate"),

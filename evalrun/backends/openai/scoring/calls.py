@@ -34,7 +34,7 @@ Found: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a server tells log-probabilities of a prompt.
+    """How a server gives log-probabilities of a prompt.
 
     Attributes:
         kind: prompt_logprobs (vLLM), echo (echo and logprobs of a prompt of token ids) or text (the

@@ -65,7 +65,7 @@ class PromptScorer:
     def check(self, is_single_token: bool = False) -> Way:
         """How this server is asked.
 
-        Fault where it tells no log-probabilities of a prompt, or not as the plan wants.
+        Fault where it gives no log-probabilities of a prompt, or not as the plan wants.
 
         is_single_token changes nothing: whoever scores prompts scores single tokens too.
         """
@@ -148,13 +148,13 @@ class PromptScorer:
         return None
 
     async def _block_size(self, session: aiohttp.ClientSession) -> int | None:
-        """Tokens in a block of the prefix cache, as vLLM's /metrics tells; None where it has
-        none, or nobody tells.
+        """Tokens in a block of the prefix cache, as vLLM's /metrics says; None where it has
+        none, or does not say.
         """
-        told = await self._get(
+        metrics = await self._get(
             session, at(above_version(self._server.url), "metrics"), is_json=False
         )
-        config = CACHE_CONFIG.search(told) if isinstance(told, str) else None
+        config = CACHE_CONFIG.search(metrics) if isinstance(metrics, str) else None
         labels = dict(LABEL.findall(config[0])) if config is not None else {}
         size = labels.get("block_size", "")
         return (

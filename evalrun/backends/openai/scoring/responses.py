@@ -134,7 +134,7 @@ def _by_id(values: Mapping[Any, Any], first: Any, ids: Sequence[int]) -> dict[in
 
 
 def prompt_count(found: Mapping[str, Any]) -> int | None:
-    """usage.prompt_tokens, where the server tells it."""
+    """usage.prompt_tokens, where the server gives it."""
     usage = found.get("usage")
     count = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
     return count if _is_whole(count) else None

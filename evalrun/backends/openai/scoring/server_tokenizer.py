@@ -37,7 +37,7 @@ class ServerTokenizer:
     """Encodes by /tokenize, and keeps the tokens of the texts in work. is_full: with what stands
     before every text.
 
-    bos, eos: their texts, where the server tells them (/tokenizer_info).
+    bos, eos: their texts, where the server gives them (/tokenizer_info).
     """
 
     chat_template = None
@@ -73,7 +73,7 @@ class ServerTokenizer:
     def eos_token_id(self) -> int | None:
         """The id of EOS, which stands for BOS where there is none.
 
-        Refused where the server tells neither.
+        Refused where the server gives neither.
         """
         if self._names == (None, None):
             raise Refused("no_start_token", NO_START)
